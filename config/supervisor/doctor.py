@@ -29,8 +29,9 @@ from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.driver_size import megabytes
+from ingest.contract.records import TableRecord
 from ingest.driver_host.cluster import MasterAway, StandaloneMaster, is_standalone
-from ingest.lake.records import recorded_tables
+from ingest.lake.records import recorded
 from ingest.maintenance.storage_check import prove_store
 from ingest.models import SourceFollower
 from ingest.pipelines.adoption import require_same_lake
@@ -204,15 +205,15 @@ def _migrations() -> Finding:
 
 def lake_tables() -> list[Finding]:
     """Whether the database is the one that the lake belongs to."""
-    recorded = set(recorded_tables(settings.SLUICE_LAKE_URI))
+    ids = set(recorded(settings.SLUICE_LAKE_URI, TableRecord))
     try:
-        known = Table.objects.filter(pk__in=recorded, kind=Table.LAKE)
-        unknown = len(recorded) - known.count()
+        known = Table.objects.filter(pk__in=ids, kind=Table.LAKE)
+        unknown = len(ids) - known.count()
         require_same_lake()
     except InvalidRequest as error:
         return [Finding("lake tables", error.message, error.hint)]
     if not unknown:
-        return [Finding("lake tables", f"all {len(recorded)} are in the database")]
+        return [Finding("lake tables", f"all {len(ids)} are in the database")]
     text = f"the database does not know {unknown} that the lake has records of"
     advice = "python manage.py rebuild, before anything is added"
     return [Finding("lake tables", text, advice)]

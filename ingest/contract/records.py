@@ -85,10 +85,6 @@ class TableRecord:
         return f"{self.plan.get('database')}.{self.plan.get('name')}"
 
 
-def encode_record(record: SourceRecord | TableRecord) -> str:
-    return members.encode(record, version=VERSION)
-
-
 def decode_record(kind: type[T], text: str | bytes, *, of: str) -> T:
     """TerminalError `record_damaged`, also when a newer release wrote it. of: which
     file it is."""

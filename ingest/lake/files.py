@@ -58,24 +58,18 @@ class LocalPlace:
         return LocalPlace(self.path / name)
 
     def read(self) -> bytes | None:
-        try:
+        with _in_words(self.path), suppress(FileNotFoundError, NotADirectoryError):
             return self.path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        return None
 
     def read_part(self, start: int, size: int) -> bytes | None:
-        try:
-            with self.path.open("rb") as file:
-                if start < 0:
-                    start = max(0, file.seek(0, os.SEEK_END) + start)
-                file.seek(start)
-                return file.read(size)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        gone = suppress(FileNotFoundError, NotADirectoryError)
+        with _in_words(self.path), gone, self.path.open("rb") as file:
+            if start < 0:
+                start = max(0, file.seek(0, os.SEEK_END) + start)
+            file.seek(start)
+            return file.read(size)
+        return None
 
     def replace(self, text: str) -> None:
         scratch = _written_aside(self.path, text)
@@ -111,52 +105,40 @@ class LocalPlace:
                 self.replace(wanted)
 
     def names(self) -> list[str]:
-        try:
+        with _in_words(self.path), suppress(FileNotFoundError):
             return os.listdir(self.path)  # noqa: PTH208 - names, not paths
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        return []
 
     def files(self, *, leave_out: str = "", start: str = "") -> Iterator[StoredFile]:
-        try:
+        with _in_words(self.path):
             for path in self._paths(leave_out, folder_order(start)):
                 with suppress(FileNotFoundError):
                     relative = path.relative_to(self.path).as_posix()
                     yield StoredFile(relative, path.lstat().st_size)
-        except OSError as error:
-            raise storage_error(error, self.path) from error
 
     def exists(self) -> bool:
         return self.path.exists()
 
     def delete(self) -> None:
-        try:
+        with _in_words(self.path):
             self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise storage_error(error, self.path) from error
 
     def delete_all(self) -> None:
-        try:
-            shutil.rmtree(self.path)
-        except FileNotFoundError:
-            return
-        except NotADirectoryError:
-            self.delete()
-        except OSError as error:
-            raise storage_error(error, self.path) from error
+        with _in_words(self.path), suppress(FileNotFoundError):
+            try:
+                shutil.rmtree(self.path)
+            except NotADirectoryError:
+                self.path.unlink()
 
     def delete_page(self, seconds: float) -> tuple[int, bool]:
         until = time.monotonic() + seconds
         deleted = 0
-        try:
+        with _in_words(self.path):
             for path in self._paths():
                 path.unlink(missing_ok=True)
                 deleted += 1
                 if time.monotonic() > until:
                     return deleted, False
-        except OSError as error:
-            raise storage_error(error, self.path) from error
         self.delete_all()
         return deleted, not self.path.exists()
 
@@ -190,6 +172,14 @@ def _unless_gone(error: OSError) -> None:
         raise error
 
 
+@contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
 def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
     """An OSError of the lake's storage in words, with what to do about it."""
     if error.errno in _FULL:
@@ -219,11 +209,9 @@ def storage_error(error: OSError, path: Path) -> TransientError | TerminalError:
 @contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
     """Two of one folder must not interleave their read and their rename."""
-    try:
+    with _in_words(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = (path.parent / ".lock").open("w")
-    except OSError as error:
-        raise storage_error(error, path) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -11,8 +11,9 @@ from __future__ import annotations
 import secrets
 from string import ascii_lowercase
 
+from ingest.contract.records import SourceRecord, TableRecord
 from ingest.lake.place import place_at
-from ingest.lake.records import recorded_sources, recorded_tables
+from ingest.lake.records import recorded
 
 
 def last_table(lake: str) -> int:
@@ -21,7 +22,7 @@ def last_table(lake: str) -> int:
     found = [name.partition(".")[0] for name in (root / "fence").names()]
     found += (root / "staging").names()
     ids = [int(name) for name in found if name.isdecimal()]
-    return max([*ids, *recorded_tables(lake)], default=0)
+    return max([*ids, *recorded(lake, TableRecord)], default=0)
 
 
 def last_source(lake: str) -> int:
@@ -30,17 +31,14 @@ def last_source(lake: str) -> int:
     # streams begin with letters that say the kind of the source
     found = [name.lstrip(ascii_lowercase) for name in (root / "log").names()]
     ids = [int(name) for name in found if name.isdecimal()]
-    return max([*ids, *recorded_sources(lake)], default=0)
+    return max([*ids, *recorded(lake, SourceRecord)], default=0)
 
 
 def lake_id(lake: str) -> str:
     """Eight hex digits, made once by whoever asks first."""
     place = place_at(lake) / "_sluice" / "lake_id"
-    made = secrets.token_hex(4)
-    if (found := place.read()) is not None:
-        return found.decode().strip()
-    if place.create(made):
-        return made
-    found = place.read()
+    if (found := place.read()) is None:
+        place.create(secrets.token_hex(4))
+        found = place.read()
     assert found is not None
     return found.decode().strip()

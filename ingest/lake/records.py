@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from core.errors import StaleState, TerminalError
-from ingest.contract.records import (
-    SourceRecord,
-    TableRecord,
-    decode_record,
-    encode_record,
-)
+from ingest.contract import members
+from ingest.contract.records import VERSION, SourceRecord, TableRecord, decode_record
 from ingest.lake.place import place_at
 from ingest.lake.port import Place
 
+Record = SourceRecord | TableRecord
+T = TypeVar("T", SourceRecord, TableRecord)
 
-def write_record(lake: str, record: SourceRecord | TableRecord) -> None:
+
+def write_record(lake: str, record: Record) -> None:
     """Durable when it returns; it replaces the former one. StaleState `other_record`
     when that is about something else: of a database that was lost, whose ids this one
     gives out again."""
-    if isinstance(record, SourceRecord):
-        place = _place(_sources(lake), record.source_id)
-    else:
-        place = _place(_tables(lake), record.table_id)
+    own = record.source_id if isinstance(record, SourceRecord) else record.table_id
+    place = _place(lake, type(record), own)
 
     def changed(text: str | None) -> str:
         former = _subject(type(record), text, of=place.uri)
@@ -35,14 +34,12 @@ def write_record(lake: str, record: SourceRecord | TableRecord) -> None:
                 hint="this database is not the one that the lake belongs to: run"
                 " manage.py rebuild before anything is added",
             )
-        return encode_record(record)
+        return members.encode(record, version=VERSION)
 
     place.update(changed)
 
 
-def _subject(
-    kind: type[SourceRecord | TableRecord], text: str | None, *, of: str
-) -> str:
+def _subject(kind: type[Record], text: str | None, *, of: str) -> str:
     """ "" when there is none that can be read."""
     if text is None:
         return ""
@@ -52,49 +49,28 @@ def _subject(
         return ""
 
 
-def delete_source_record(lake: str, source_id: int) -> None:
-    _place(_sources(lake), source_id).delete()
+def delete_record(lake: str, kind: type[Record], record_id: int) -> None:
+    _place(lake, kind, record_id).delete()
 
 
-def delete_table_record(lake: str, table_id: int) -> None:
-    _place(_tables(lake), table_id).delete()
-
-
-def recorded_sources(lake: str) -> list[int]:
-    return _ids(_sources(lake))
-
-
-def recorded_tables(lake: str) -> list[int]:
+def recorded(lake: str, kind: type[Record]) -> list[int]:
     """Their ids, in order."""
-    return _ids(_tables(lake))
-
-
-def read_source_record(lake: str, source_id: int) -> SourceRecord | None:
-    place = _place(_sources(lake), source_id)
-    found = place.read()
-    return None if found is None else decode_record(SourceRecord, found, of=place.uri)
-
-
-def read_table_record(lake: str, table_id: int) -> TableRecord | None:
-    place = _place(_tables(lake), table_id)
-    found = place.read()
-    return None if found is None else decode_record(TableRecord, found, of=place.uri)
-
-
-def _sources(lake: str) -> Place:
-    return place_at(lake) / "_sluice" / "sources"
-
-
-def _tables(lake: str) -> Place:
-    return place_at(lake) / "_sluice" / "tables"
-
-
-def _place(folder: Place, record_id: int) -> Place:
-    return folder / f"{record_id}.json"
-
-
-def _ids(folder: Place) -> list[int]:
-    names = (name.partition(".json") for name in folder.names())
+    names = (name.partition(".json") for name in _folder(lake, kind).names())
     return sorted(
         int(stem) for stem, end, more in names if end and not more and stem.isdecimal()
     )
+
+
+def stored_record(lake: str, kind: type[T], record_id: int) -> T | None:
+    place = _place(lake, kind, record_id)
+    found = place.read()
+    return None if found is None else decode_record(kind, found, of=place.uri)
+
+
+def _folder(lake: str, kind: type[Record]) -> Place:
+    name = "sources" if kind is SourceRecord else "tables"
+    return place_at(lake) / "_sluice" / name
+
+
+def _place(lake: str, kind: type[Record], record_id: int) -> Place:
+    return _folder(lake, kind) / f"{record_id}.json"

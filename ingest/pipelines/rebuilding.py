@@ -22,12 +22,7 @@ from core.sentences import Sentence
 from ingest.contract.members import as_data, value_of
 from ingest.contract.records import SourceRecord, TableRecord
 from ingest.lake.place import place_at
-from ingest.lake.records import (
-    delete_table_record,
-    read_source_record,
-    read_table_record,
-    recorded_tables,
-)
+from ingest.lake.records import delete_record, recorded, stored_record
 from ingest.models import Onboarding, Pipeline, Policy, SourceFollower, states
 from ingest.pipelines import needed_resync, shards
 from ingest.pipelines.onboarding import lake_table_row
@@ -54,19 +49,19 @@ def rebuild(*, dry_run: bool) -> Iterator[Rebuilt]:
     lake = settings.SLUICE_LAKE_URI
     known = set(Table.objects.filter(kind=Table.LAKE).values_list("pk", flat=True))
     onboardings: dict[int, Onboarding] = {}
-    for table_id in recorded_tables(lake):
+    for table_id in recorded(lake, TableRecord):
         if table_id in known:
             continue
         name: str = Sentence("the table with id %(table_id)s", table_id=table_id)
         try:
-            record = read_table_record(lake, table_id)
+            record = stored_record(lake, TableRecord, table_id)
             if record is None:
                 continue  # removed meanwhile
             plan = plan_from_json(record.plan)
             name = f"{plan.database}.{plan.name}"
             if _is_removed(record, plan):
                 if not dry_run:
-                    delete_table_record(lake, table_id)
+                    delete_record(lake, TableRecord, table_id)
                 continue
             _rebuild(_Lost(record, plan), onboardings, dry_run=dry_run)
         except TransientError:
@@ -103,7 +98,7 @@ def _rebuild(lost: _Lost, onboardings: dict[int, Onboarding], *, dry_run: bool) 
     record = lost.record
     source = None
     if lost.is_synced:
-        source = read_source_record(settings.SLUICE_LAKE_URI, record.source_id)
+        source = stored_record(settings.SLUICE_LAKE_URI, SourceRecord, record.source_id)
         if source is None:
             raise _cannot(
                 "the lake has no record of its source, which had id %(source_id)s",

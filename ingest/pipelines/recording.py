@@ -18,7 +18,7 @@ from catalog.compiled import AnyRow
 from catalog.models import Datasource, SchemaVersion
 from core.errors import SluiceError, StaleState
 from ingest.contract.records import SourceRecord, TableRecord
-from ingest.lake.records import delete_source_record, delete_table_record, write_record
+from ingest.lake.records import delete_record, write_record
 from ingest.models import Pipeline, Policy, SourceFollower
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def record_changed() -> int:
 
 
 def forget_source(source_id: int) -> None:
-    delete_source_record(settings.SLUICE_LAKE_URI, source_id)
+    delete_record(settings.SLUICE_LAKE_URI, SourceRecord, source_id)
 
 
 def forget_table(table_id: int) -> None:
@@ -76,7 +76,7 @@ def forget_table(table_id: int) -> None:
         rows = Pipeline.objects.filter(lake_table=table_id)
         list(rows.select_for_update().values_list("pk"))
         rows.update(is_recorded=True)
-    delete_table_record(settings.SLUICE_LAKE_URI, table_id)
+    delete_record(settings.SLUICE_LAKE_URI, TableRecord, table_id)
 
 
 def _record_source(pk: int) -> bool:
@@ -125,8 +125,7 @@ def source_record(row: Datasource) -> SourceRecord:
 
 
 def table_record(row: Pipeline) -> TableRecord:
-    lake, source = row.lake_table, row.source_table
-    assert lake is not None
+    lake, source = row.lake, row.source_table
     shown = SchemaVersion.objects.filter(table=lake, version=lake.schema_version)
     return TableRecord(
         table_id=lake.pk,

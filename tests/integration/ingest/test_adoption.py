@@ -19,12 +19,13 @@ from django.db import connection, transaction
 
 from core.models import Job, Lease
 from ingest.contract.job import JobSpec
+from ingest.contract.records import TableRecord
 from ingest.contract.table import FenceSpec
 from ingest.jobs import leases as job_leases
 from ingest.jobs import queue, reconcile
 from ingest.jobs.kinds import shared_by_all, source_spec
 from ingest.lake.fence import fence_at, fence_path
-from ingest.lake.records import delete_table_record
+from ingest.lake.records import delete_record
 from ingest.maintenance import compact_job
 from ingest.models import DriverIncarnation, MaintenancePlan, Pipeline
 from ingest.pipelines import adoption
@@ -194,7 +195,7 @@ def test_what_the_lake_does_not_have_is_told(world, admin, settings) -> None:
     for file in (Path(damaged.path) / ".hoodie" / "timeline").glob("*_*"):
         file.write_bytes(b"no avro")
     lose_database(world, backup)
-    delete_table_record(settings.SLUICE_LAKE_URI, later.pk)
+    delete_record(settings.SLUICE_LAKE_URI, TableRecord, later.pk)
     code, told = adopt()
     assert code == 1, told
     assert "orders: missing" in told
@@ -218,7 +219,7 @@ def test_a_table_that_is_added_again_gets_no_id_of_the_lake(
     sync(world, admin, "later")
     before = world.lake("later")
     lose_database(world, backup)
-    delete_table_record(settings.SLUICE_LAKE_URI, before.pk)
+    delete_record(settings.SLUICE_LAKE_URI, TableRecord, before.pk)
     # which a rollback does not do, and pg_restore does
     given_out(highest)
 

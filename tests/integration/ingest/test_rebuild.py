@@ -17,12 +17,13 @@ from django.db import connection, transaction
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
 from config.supervisor import doctor
 from core.models import Job, Lease
+from ingest.contract.records import SourceRecord, TableRecord
 from ingest.contract.segments import Control
 from ingest.jobs.leases import lease_name
 from ingest.lake.chain import begin_stream, stream_folder, take_over
 from ingest.lake.fence import fence_at, fence_path
 from ingest.lake.place import place_at
-from ingest.lake.records import read_table_record, recorded_sources, recorded_tables
+from ingest.lake.records import recorded, stored_record
 from ingest.models import (
     DriverIncarnation,
     Onboarding,
@@ -268,13 +269,13 @@ def test_what_was_removed_does_not_come_back(world, admin, settings, drop) -> No
     world.live("orders")
     world.steps(2)
     table, lake = world.lake("orders").pk, settings.SLUICE_LAKE_URI
-    assert recorded_tables(lake) == [table]
+    assert recorded(lake, TableRecord) == [table]
     admin("POST", f"tables/{table}:remove", {"data": "drop" if drop else "keep"})
     world.until(lambda: [j.state for j in world.jobs("remove")] == ["SUCCEEDED"])
     world.steps(2)
-    assert recorded_tables(lake) == ([] if drop else [table])
+    assert recorded(lake, TableRecord) == ([] if drop else [table])
     if not drop:
-        record = read_table_record(lake, table)
+        record = stored_record(lake, TableRecord, table)
         assert record
         assert record.state == "RETIRED"
     before = None if drop else shown("orders")
@@ -297,9 +298,9 @@ def test_a_removal_that_had_not_ended(world, settings, has_files: bool) -> None:
         shutil.rmtree(table.path)
     lose_database(world)
     assert rebuild("--dry-run")[0] == 0
-    assert recorded_tables(lake) == [table.pk]
+    assert recorded(lake, TableRecord) == [table.pk]
     assert rebuild()[0] == 0
-    assert recorded_tables(lake) == ([table.pk] if has_files else [])
+    assert recorded(lake, TableRecord) == ([table.pk] if has_files else [])
     states = list(Pipeline.objects.values_list("state", flat=True))
     assert states == (["PAUSED"] if has_files else [])
     if has_files:
@@ -313,12 +314,12 @@ def test_a_removed_source_leaves_no_record(
     world.live("orders")
     table, lake = world.lake("orders").pk, settings.SLUICE_LAKE_URI
     world.steps(2)
-    assert recorded_sources(lake) == [world.source.pk]
+    assert recorded(lake, SourceRecord) == [world.source.pk]
     admin("POST", f"tables/{table}:remove", {"data": "drop"})
     world.until(lambda: [j.state for j in world.jobs("remove")] == ["SUCCEEDED"])
     with django_capture_on_commit_callbacks(execute=True):
         assert admin("DELETE", "datasources/shop").status_code == 204
-    assert recorded_sources(lake) == []
+    assert recorded(lake, SourceRecord) == []
 
 
 def test_what_stands_in_the_way_is_told(world, admin) -> None:
@@ -391,7 +392,7 @@ def test_a_change_is_recorded_once(world, admin, settings) -> None:
     ):
         Pipeline.objects.filter(pk=pipeline.pk).update(**change)
         assert recording.record_changed() == 1, change
-    record = read_table_record(lake, pipeline.lake_table_id)
+    record = stored_record(lake, TableRecord, pipeline.lake_table_id)
     assert record
     assert (record.state, record.load_name, record.bound) == ("PAUSED", "x", "b")
     set_password(admin, "another")
@@ -490,7 +491,7 @@ def test_a_database_that_does_not_know_the_lake_overwrites_no_record(
     table, lake = world.lake("orders").pk, settings.SLUICE_LAKE_URI
     lose_database(world)
     # nobody ran rebuild: what is added gets the same ids
-    kept = read_table_record(lake, table)
+    kept = stored_record(lake, TableRecord, table)
     again = make_source("other")
     Datasource.objects.filter(pk=again.pk).update(id=world.source.pk)
     world.source = Datasource.objects.get(name="other")
@@ -503,7 +504,7 @@ def test_a_database_that_does_not_know_the_lake_overwrites_no_record(
     assert world.lake("items").pk == table
     assert recording.record_changed() == 0
     assert "is of shop.orders, not other.items" in caplog.text
-    assert read_table_record(lake, table) == kept
+    assert stored_record(lake, TableRecord, table) == kept
 
 
 def test_the_statements_of_a_table_are_a_fixed_number(
