@@ -269,7 +269,8 @@ class ChoicesForm(ScheduleFields):
         names: Any = [(c.source_name, _described(c)) for c in columns]
         self.fields["cursor"].choices = choices  # type: ignore[attr-defined]
         self.fields["exclude_columns"].choices = names  # type: ignore[attr-defined]
-        texts: Any = [(c.source_name, _described(c)) for c in columns if can_be_text(c)]
+        fits = [c for c in columns if can_be_text(c.type)]
+        texts: Any = [(c.source_name, _described(c)) for c in fits]
         self.fields["as_text"].choices = texts  # type: ignore[attr-defined]
 
     def choices(self) -> Choices:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Protocol
 
 from catalog.schema.types import Column, TableSchema
 from catalog.sources.registry import cannot_hold
@@ -19,15 +18,8 @@ from ingest.planning.facts import Choices, TableFacts, Target
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
-class Typed(Protocol):
-    """A column of a schema, or of the catalog."""
-
-    @property
-    def type(self) -> str: ...
-
-
-def can_be_text(column: Typed) -> bool:
-    return column.type in _TIMES or column.type.startswith(("decimal", "array<"))
+def can_be_text(type: str) -> bool:
+    return type in _TIMES or type.startswith(("decimal", "array<"))
 
 
 def as_text(schema: TableSchema, names: Collection[str]) -> TableSchema:
@@ -35,7 +27,7 @@ def as_text(schema: TableSchema, names: Collection[str]) -> TableSchema:
     return TableSchema(
         tuple(
             replace(c, type="string")
-            if c.source_name in names and can_be_text(c)
+            if c.source_name in names and can_be_text(c.type)
             else c
             for c in schema.columns
         )
@@ -49,7 +41,7 @@ def with_texts(
     if not choices.as_text:
         return facts, target
     for name in choices.as_text:
-        if not can_be_text(facts.schema.column(name)):
+        if not can_be_text(facts.schema.column(name).type):
             raise InvalidRequest(
                 "'%(name)s' of %(source_name)s is %(source_type)s, of which"
                 " the lake holds every value: it is not synced as text",

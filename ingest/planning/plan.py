@@ -84,16 +84,6 @@ def _buckets(count: int) -> Sentence:
     return Sentence("%(count)s buckets", count=count)
 
 
-class EvolveSchema(_Step, frozen=True):
-    """Nullable columns that the lake table gets before anything is written."""
-
-    added: tuple[PlannedColumn, ...]
-
-    @property
-    def summary(self) -> str:
-        return "add columns: " + ", ".join(c.name for c in self.added)
-
-
 class LoadSnapshot(_Step, frozen=True):
     """Read the table in chunks under an exported snapshot, then one commit."""
 
@@ -165,15 +155,7 @@ class Publish(_Step, frozen=True):
         return Sentence("offer it to queries as %(lake)s", lake=self.lake)
 
 
-Step = (
-    CreateTable
-    | EvolveSchema
-    | LoadSnapshot
-    | ApplyChanges
-    | FollowLog
-    | Verify
-    | Publish
-)
+Step = CreateTable | LoadSnapshot | ApplyChanges | FollowLog | Verify | Publish
 
 
 @dataclass(frozen=True, slots=True)

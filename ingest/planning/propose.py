@@ -63,17 +63,13 @@ _VARIABLE_WIDTH = 24
 
 
 def lake_bytes(facts: TableFacts) -> int:
-    """Expected bytes of the lake table's base files."""
+    """Expected bytes of the lake table's base files; of its staged chunks, too, which
+    lie beside it until they are read."""
     rows = max(0, facts.estimated_rows)
     # by its types alone, when the source gave no size
     width = sum(_WIDTHS.get(c.type, _VARIABLE_WIDTH) for c in facts.schema.columns)
     raw = facts.estimated_bytes or rows * width
     return int((raw + rows * META_BYTES) * PARQUET_RATIO)
-
-
-def staging_bytes(facts: TableFacts) -> int:
-    """Expected bytes of the staged chunks; they lie beside the table until done."""
-    return lake_bytes(facts)
 
 
 def propose_buckets(facts: TableFacts, choices: Choices) -> Proposal:
@@ -271,7 +267,7 @@ def _why_blocked(
             return refused
     if too_many := _why_too_many_partitions(facts, proposals):
         return too_many
-    needed = staging_bytes(facts) + lake_bytes(facts)
+    needed = 2 * lake_bytes(facts)
     if conditions.free_bytes is not None and needed > conditions.free_bytes:
         return Sentence(
             "the load needs about %(needed)s of space (staging and table)"
@@ -337,7 +333,7 @@ def _steps(
         ),
         LoadSnapshot(
             estimated_rows=facts.estimated_rows,
-            staging_bytes=staging_bytes(facts),
+            staging_bytes=lake_bytes(facts),
         ),
         Verify(),
     ]
