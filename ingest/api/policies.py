@@ -39,12 +39,7 @@ class DatasourcePolicyView(ApiView):
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds))
         row = datasource_for(self.principal, ds)
-        require_a_source(row)
-        with transaction.atomic():
-            require_match(request, _level_tag(row, None, is_locked=True))
-            store.change_policy(row, None, request.data)
-            audit.record("policy.change", on=ds, change=request.data)
-        return _level(request, row, None)
+        return _change(request, row, None)
 
 
 class DatabasePolicyView(ApiView):
@@ -62,12 +57,7 @@ class DatabasePolicyView(ApiView):
         """A merge patch; null takes a setting back."""
         require(self.principal, Privilege.MANAGE, Securable(ds, db))
         row = database_for(self.principal, ds, db)
-        require_a_source(row.datasource)
-        with transaction.atomic():
-            require_match(request, _level_tag(row.datasource, row, is_locked=True))
-            store.change_policy(row.datasource, row, request.data)
-            audit.record("policy.change", on=f"{ds}.{db}", change=request.data)
-        return _level(request, row.datasource, row)
+        return _change(request, row.datasource, row)
 
 
 class TablePolicyView(ApiView):
@@ -94,18 +84,23 @@ class TablePolicyView(ApiView):
         return tagged(request, _table_body(pipeline), content_tag(pipeline.policy))
 
 
-def _level(request: Request, source: Datasource, database: Database | None) -> Response:
-    tag = _level_tag(source, database, is_locked=False)
-    return tagged(request, _level_body(source, database), tag)
-
-
-def _level_tag(
-    source: Datasource, database: Database | None, *, is_locked: bool
-) -> str:
-    """Of what this level gives; locked as `change_policy` locks it."""
-    if is_locked:
+def _change(
+    request: Request, source: Datasource, database: Database | None
+) -> Response:
+    require_a_source(source)
+    on = f"{source.name}.{database.name}" if database else source.name
+    with transaction.atomic():
+        # as `change_policy` locks it
         Datasource.objects.select_for_update().get(pk=source.pk)
-    return content_tag(store.given_at(source, database))
+        require_match(request, content_tag(store.given_at(source, database)))
+        store.change_policy(source, database, request.data)
+        audit.record("policy.change", on=on, change=request.data)
+    return _level(request, source, database)
+
+
+def _level(request: Request, source: Datasource, database: Database | None) -> Response:
+    tag = content_tag(store.given_at(source, database))
+    return tagged(request, _level_body(source, database), tag)
 
 
 def _level_body(source: Datasource, database: Database | None) -> Body:

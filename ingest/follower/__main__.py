@@ -59,7 +59,8 @@ Message = Mapping[str, Any]
 
 
 class HostPipe:
-    """Read by a thread; whatever ends it ends the process."""
+    """Read by a thread; whatever ends it ends the process. See
+    `ingest.follower.follower.Host`, too."""
 
     def __init__(self, pipe: ControlPipe) -> None:
         self._pipe = pipe
@@ -112,6 +113,18 @@ class HostPipe:
             code="secret_unavailable",
             hint=Sentence("enter the datasource's password again; it is tried again"),
         )
+
+    def tables(self, seconds: float = 0.0) -> tuple[FollowTable, ...] | None:
+        found = None
+        message = self.next(seconds)
+        while message is not None:
+            if message.get("type") == "stop":
+                raise Stopped
+            if message.get("type") == "tables":
+                told = with_sentences(message)
+                found = value_of(tuple[FollowTable, ...], told.get("tables"))
+            message = self.next()
+        return found
 
     def tell(self, state: FollowerState) -> None:
         origins: dict[str, Any] = {}
@@ -195,28 +208,6 @@ log = logging.getLogger(__name__)
 FAILED = 1
 
 
-class HostOfTables:
-    """See `ingest.follower.follower.Host`."""
-
-    def __init__(self, pipe: HostPipe) -> None:
-        self._pipe = pipe
-
-    def tables(self, seconds: float = 0.0) -> tuple[FollowTable, ...] | None:
-        found = None
-        message = self._pipe.next(seconds)
-        while message is not None:
-            if message.get("type") == "stop":
-                raise Stopped
-            if message.get("type") == "tables":
-                told = with_sentences(message)
-                found = value_of(tuple[FollowTable, ...], told.get("tables"))
-            message = self._pipe.next()
-        return found
-
-    def tell(self, state: FollowerState) -> None:
-        self._pipe.tell(state)
-
-
 def main() -> int:
     pipe = HostPipe(take_over_stdio())
     log_to()
@@ -257,9 +248,7 @@ def _follow(pipe: HostPipe, spec: FollowSpec) -> None:
     if spec.is_over:
         release(spec, functools.partial(release_log, access, names))
         return
-    Follower(
-        HostOfTables(pipe), spec, functools.partial(open_log_reader, access, names)
-    ).run()
+    Follower(pipe, spec, functools.partial(open_log_reader, access, names)).run()
 
 
 if __name__ == "__main__":

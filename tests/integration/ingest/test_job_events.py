@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from core.advance import advance
 from core.models import Job, JobLog
 from core.sentences import Sentence
-from ingest.api import streams
+from ingest.api import events as streams
 from ingest.jobs.events import Position, look
 from tests.integration.catalog.asking import problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people

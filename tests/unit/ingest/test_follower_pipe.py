@@ -9,7 +9,7 @@ from typing import Any
 
 from core.sentences import Sentence
 from ingest.contract.following import FollowedTable, FollowerState
-from ingest.follower.__main__ import HostOfTables, HostPipe
+from ingest.follower.__main__ import HostPipe
 from ingest.followers_host.children import told
 from ingest.followers_host.followed import state_of
 from tests.unit.ingest.test_follower_controls import wanted
@@ -85,7 +85,7 @@ def test_why_a_table_is_not_read_comes_back_as_it_was_sent() -> None:
     )
     host = HostPipe(pipe)
     host.open()
-    [found] = HostOfTables(host).tables(10.0) or ()
+    [found] = host.tables(10.0) or ()
     assert found == one
     assert isinstance(found.deferred, Sentence)
     assert found.deferred.origin == WHY.origin
