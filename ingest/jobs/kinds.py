@@ -112,7 +112,6 @@ SWEPT_WITHIN = 120.0
 
 def shared_by_all(job: Job, pipeline: Pipeline, fence: FenceSpec) -> dict[str, Any]:
     """Return the members that the spec of any kind has, for the job's next attempt."""
-    table = _lake_table(pipeline)
     return {
         "job_id": str(job.pk),
         "attempt": job.attempts + 1,
@@ -122,8 +121,7 @@ def shared_by_all(job: Job, pipeline: Pipeline, fence: FenceSpec) -> dict[str, A
         "lock_service": settings.SLUICE_LAKE_LOCK,
         "keep_seconds": keep_seconds(),
         "table": replace(
-            table_spec(plan_from_json(pipeline.plan), table, pipeline.source_table),
-            estimated_rows=pipeline.estimated_rows,
+            spec_by_plan(pipeline), estimated_rows=pipeline.estimated_rows
         ),
         "fence": fence,
     }
@@ -132,6 +130,12 @@ def shared_by_all(job: Job, pipeline: Pipeline, fence: FenceSpec) -> dict[str, A
 def keep_seconds() -> float:
     """How long cleaning leaves files that were replaced: a statement may read them."""
     return float(settings.SLUICE_STATEMENT_SECONDS) + SWEPT_WITHIN
+
+
+def spec_by_plan(pipeline: Pipeline) -> TableSpec:
+    """Of its lake table, by the plan of now."""
+    plan = plan_from_json(pipeline.plan)
+    return table_spec(plan, pipeline.lake, pipeline.source_table)
 
 
 def table_spec(plan: TablePlan, lake: Table, source: Table) -> TableSpec:
@@ -190,9 +194,3 @@ def source_spec(source: Datasource) -> SourceSpec:
 
 def staging_path(table_id: int) -> str:
     return f"{settings.SLUICE_LAKE_URI}/_sluice/staging/{table_id}"
-
-
-def _lake_table(pipeline: Pipeline) -> Table:
-    if pipeline.lake_table is None:
-        raise ValueError(f"onboarding {pipeline.pk} was never approved")
-    return pipeline.lake_table

@@ -233,10 +233,7 @@ def judge_lost(
 
 def _fence(job: Job) -> None:
     both: list[Scope] = ["write", "service"]
-    scopes = job.handle.get("scopes")
-    if scopes is None:
-        # jobs of before the handle named them took both when isolated
-        scopes = both if job.handle.get("isolated") else driver_kind(job.kind).scopes
+    scopes = job.handle.get("scopes", both)
     table = int(job.payload["table"])
     leases.fence_off_writers(table, [s for s in both if s in scopes])
 

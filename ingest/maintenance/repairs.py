@@ -80,8 +80,7 @@ def named(job: Job) -> dict[str, Any]:
 def require_worth_repeating(job: Job, pipeline: Pipeline) -> None:
     """What is asked of a new repair, for one that ended without success. One that was
     cut off half way may be gone on with, though it would find nothing to begin."""
-    table, work = pipeline.lake_table, value_of(RepairWork, job.payload["repair"])
-    assert table is not None
+    table, work = pipeline.lake, value_of(RepairWork, job.payload["repair"])
     try:
         _require_sense(table, work, pipeline)
     except InvalidRequest as refusal:

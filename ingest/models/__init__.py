@@ -168,6 +168,12 @@ class Pipeline(models.Model):
         return f"{self.source_table} [{self.state}]"
 
     @property
+    def lake(self) -> Table:
+        """Its lake table; it has one once it is approved."""
+        assert self.lake_table is not None, "it was never approved"
+        return self.lake_table
+
+    @property
     def event_facts(self) -> dict[str, Any]:
         return {"table": self.lake_table_id}
 

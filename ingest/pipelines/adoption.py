@@ -242,8 +242,7 @@ def _is_at_work(job: Job, live: frozenset[str]) -> bool:
 def _look(
     pipeline: Pipeline, jobs: Sequence[Job], live: frozenset[str]
 ) -> tuple[Finding, LakeState | None]:
-    table = pipeline.lake_table
-    assert table is not None
+    table = pipeline.lake
     create: CreateTable = plan_from_json(pipeline.plan).step(CreateTable)
     known = Known(
         instant=table.last_commit_instant,
@@ -373,8 +372,7 @@ def _load_is_there(pipeline: Pipeline, state: LakeState, jobs: Sequence[Job]) ->
     if pipeline.state not in LOADING and not is_stopped:
         return
     assert state.position is not None
-    table = pipeline.lake_table
-    assert table is not None
+    table = pipeline.lake
     # its load had begun, and no sync writes beside one
     is_there = pipeline.capture != LOG and bool(pipeline.load_name)
     is_there = is_there and state.position.epoch_to > (table.last_commit_epoch or 0)

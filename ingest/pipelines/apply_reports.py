@@ -35,6 +35,7 @@ from ingest.contract.applying import (
     columns_mark,
 )
 from ingest.contract.job import error_from
+from ingest.jobs.kinds import spec_by_plan
 from ingest.models import Pipeline, states
 from ingest.pipelines import (
     compaction_plans,
@@ -44,7 +45,7 @@ from ingest.pipelines import (
     transitions,
 )
 from ingest.pipelines.applied_rows import AppliedRows, Known, act_alone
-from ingest.pipelines.apply_work import WantedStream, spec_of
+from ingest.pipelines.apply_work import WantedStream
 from ingest.pipelines.lake_reconcile import healed
 from ingest.pipelines.schema_drift import ACTOR, NOT_ALL, NOT_TOLD, READ, settle
 from ingest.pipelines.table_job import stop_table
@@ -263,16 +264,15 @@ class Gathered:
             settle(pipeline)
         if pipeline.state not in states.LOADED:
             return
-        if look.plan != columns_mark(spec_of(pipeline)):
+        if look.plan != columns_mark(spec_by_plan(pipeline)):
             return  # who applies the table does not have the plan yet that came of it
-        assert pipeline.lake_table is not None
         is_answered = look.is_answered_by(job)
         if is_answered is False:
             if SystemClock().now() - look.met < FOLLOWER_FIRST:
-                self._looks[pipeline.lake_table.pk] = look
+                self._looks[pipeline.lake.pk] = look
                 return
             begun = shards.look_at(pipeline, by=ACTOR)
-            self._looks[pipeline.lake_table.pk] = replace(look, job=begun.pk)
+            self._looks[pipeline.lake.pk] = replace(look, job=begun.pk)
             transitions.say(pipeline, Sentence(READ, error=look.words))
         elif is_answered:
             if shards.are_unlike(pipeline):
@@ -281,7 +281,7 @@ class Gathered:
             if schema_diff.waits_for_log(pipeline):
                 self._look_later(look, job, pipeline, why=NOT_TOLD)
                 return
-            del self._looks[pipeline.lake_table.pk]
+            del self._looks[pipeline.lake.pk]
             reason = Sentence(
                 "%(error)s, nor does the source any more; resync the table",
                 error=look.words,

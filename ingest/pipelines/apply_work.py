@@ -17,19 +17,18 @@ from django.db.models import QuerySet
 from catalog.compiled import AnyRow
 from catalog.models import Datasource
 from ingest.contract.applying import ApplyTable
-from ingest.contract.job import CompactionBudget
 from ingest.contract.members import value_of
 from ingest.contract.table import FenceSpec, SourceSpec, TableSpec
 from ingest.contract.written import Totals
-from ingest.jobs.kinds import source_spec, table_spec
+from ingest.jobs.kinds import source_spec, spec_by_plan
 from ingest.models import Pipeline
 from ingest.models.states import LOADED
+from ingest.pipelines import compaction_plans
 from ingest.pipelines.log_tables import stream_of
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.row_versions import MadeOfRows, RowVersions, row_versions
 from ingest.planning.facts import LOG
-from ingest.planning.plan import plan_from_json
 
 log = logging.getLogger(__name__)
 
@@ -45,18 +44,12 @@ class Wanted:
     counted: Totals = field(default_factory=Totals)
 
     def under(self, fence: FenceSpec) -> ApplyTable:
-        keeping = self.policy.keeping
         return ApplyTable(
             table=self.table,
             fence=fence,
             freshness=self.policy.freshness,
-            compact_after=keeping.compact_after,
-            budget=CompactionBudget(
-                amplification=keeping.max_write_amplification,
-                credit=self.credit,
-                counted=self.counted,
-                log_age=keeping.log_age_seconds,
-            ),
+            compact_after=self.policy.compact_after,
+            budget=compaction_plans.budget(self.policy, self.credit, self.counted),
         )
 
 
@@ -137,18 +130,12 @@ def _whole(table_ids: list[int], policies: Policies) -> dict[int, Wanted]:
     related = ("lake_table__database", "source_table__database__datasource")
     found = {}
     for pipeline in rows.select_related(*related):
-        lake = pipeline.lake_table
-        assert lake is not None
+        lake = pipeline.lake
         try:
-            found[lake.pk] = Wanted(spec_of(pipeline), policies.of_pipeline(pipeline))
+            found[lake.pk] = Wanted(
+                spec_by_plan(pipeline), policies.of_pipeline(pipeline)
+            )
         except Exception:
             # of one table: the others are applied all the same
             log.exception("%s cannot be given to a session", lake)
     return found
-
-
-def spec_of(pipeline: Pipeline) -> TableSpec:
-    """What a session gets of a table that is in the lake, by its plan of now."""
-    assert pipeline.lake_table is not None
-    plan = plan_from_json(pipeline.plan)
-    return table_spec(plan, pipeline.lake_table, pipeline.source_table)

@@ -68,8 +68,7 @@ def follow_log(table: Table, *, actor: str) -> Job:
 def plan_by_log(pipeline: Pipeline) -> TablePlan:
     """Its plan as one that follows the log. InvalidRequest `not_now`, or
     `not_followable` with what the source or the table lacks."""
-    plan, table = plan_from_json(pipeline.plan), pipeline.lake_table
-    assert table is not None
+    plan, table = plan_from_json(pipeline.plan), pipeline.lake
     if pipeline.capture != TIMESTAMP or plan.step(ApplyChanges) is None:
         raise InvalidRequest(
             "%(table)s is not synced by a cursor: its capture is %(capture)s",
@@ -104,8 +103,7 @@ def follow_cursor(table: Table, *, actor: str, cursor: str = "") -> Job:
 def plan_by_cursor(pipeline: Pipeline, cursor: str) -> TablePlan:
     """Its plan as one that is synced by this cursor, or by the best there is.
     InvalidRequest `not_now`, `invalid_cursor`, or `no_cursor` with why it cannot be."""
-    plan, table = plan_from_json(pipeline.plan), pipeline.lake_table
-    assert table is not None
+    plan, table = plan_from_json(pipeline.plan), pipeline.lake
     if pipeline.capture != LOG or plan.step(FollowLog) is None:
         raise InvalidRequest(
             "%(table)s does not follow a log: its capture is %(capture)s",

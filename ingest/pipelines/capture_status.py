@@ -160,8 +160,7 @@ def _tables(principal: Principal, source: Datasource, now: datetime) -> list[Pip
 
 
 def _shown(pipeline: Pipeline, now: datetime, *, is_lost: bool) -> TableCapture:
-    table = pipeline.lake_table
-    assert table is not None
+    table = pipeline.lake
     position = (table.last_commit_position or {}).get("to")
     seen = table.caught_up_at if pipeline.state in LOADED else None
     return TableCapture(

@@ -279,10 +279,13 @@ def budget_of(table_id: int, policy: Effective) -> CompactionBudget:
     written = "facts__written"
     found = rows.values_list(f"{written}__credit", f"{written}__counted").first()
     credit, counted = found or (0, None)
-    keeping = policy.keeping
+    return budget(policy, credit or 0, value_of(Totals, counted or {}))
+
+
+def budget(policy: Effective, credit: int, counted: Totals) -> CompactionBudget:
     return CompactionBudget(
-        amplification=keeping.max_write_amplification,
-        credit=credit or 0,
-        counted=value_of(Totals, counted or {}),
-        log_age=keeping.log_age_seconds,
+        amplification=policy.keeping.max_write_amplification,
+        credit=credit,
+        counted=counted,
+        log_age=policy.keeping.log_age_seconds,
     )

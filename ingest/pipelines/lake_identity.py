@@ -12,7 +12,7 @@ import msgspec
 from django.db import transaction
 
 from catalog.models import Table
-from ingest.jobs.kinds import table_spec
+from ingest.jobs.kinds import spec_by_plan
 from ingest.lake.hudi.identity import TableIdentity, identity_for
 from ingest.models import Pipeline
 from ingest.planning.plan import CreateTable, Proposal, plan_from_json, plan_to_json
@@ -20,9 +20,7 @@ from ingest.planning.plan import CreateTable, Proposal, plan_from_json, plan_to_
 
 def planned_identity(pipeline: Pipeline) -> TableIdentity:
     """What this table's writers are told to agree on."""
-    assert pipeline.lake_table is not None
-    plan = plan_from_json(pipeline.plan)
-    return identity_for(table_spec(plan, pipeline.lake_table, pipeline.source_table))
+    return identity_for(spec_by_plan(pipeline))
 
 
 def set_buckets(pipeline: Pipeline, count: int, *, why: str) -> bool:

@@ -138,8 +138,7 @@ def _shards(pipeline: Pipeline, state: LakeState) -> str:
 
 def _moment(pipeline: Pipeline, state: LakeState) -> str:
     """By epochs: a compaction of older rows has a newer instant than the rows know."""
-    position, table = state.position, pipeline.lake_table
-    assert table is not None
+    position, table = state.position, pipeline.lake
     table.refresh_from_db(fields=["last_commit_epoch"])
     source = pipeline.source_table.database.datasource_id
     if position is None or position.source != source:

@@ -24,7 +24,7 @@ from ingest.contract import following
 from ingest.contract.following import FollowSpec, FollowTable
 from ingest.contract.job import REPAIR, SYNC, VERIFY
 from ingest.contract.table import TableSpec
-from ingest.jobs.kinds import source_spec, table_spec
+from ingest.jobs.kinds import source_spec, spec_by_plan
 from ingest.lake.ids import lake_id
 from ingest.models import Pipeline
 from ingest.models.states import (
@@ -41,7 +41,6 @@ from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.row_versions import MadeOfRows, row_versions
 from ingest.planning.facts import LOG
-from ingest.planning.plan import plan_from_json
 
 log = logging.getLogger(__name__)
 
@@ -158,8 +157,7 @@ def _followed_alone(
 ) -> FollowTable:
     """A table whose plan cannot be read is followed on as it was; where that is not
     known it is deferred, and stops no other."""
-    lake, source = pipeline.lake_table, pipeline.source_table
-    assert lake is not None
+    lake, source = pipeline.lake, pipeline.source_table
     try:
         return _followed(pipeline, policies.of_pipeline(pipeline))
     except Exception as error:
@@ -188,10 +186,8 @@ def _followed_alone(
 
 
 def _followed(pipeline: Pipeline, policy: Effective) -> FollowTable:
-    assert pipeline.lake_table is not None
-    plan = plan_from_json(pipeline.plan)
     return FollowTable(
-        table_spec(plan, pipeline.lake_table, pipeline.source_table),
+        spec_by_plan(pipeline),
         load=pipeline.load_name,
         finished_at=pipeline.bound if pipeline.load_name else "",
         deferred=_why_deferred(pipeline),

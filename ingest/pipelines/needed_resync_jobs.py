@@ -79,15 +79,14 @@ def next_at(begun: list[datetime]) -> datetime:
 
 def _start(pipeline: Pipeline) -> bool:
     """What fails for one table must not hold up the others."""
-    assert pipeline.lake_table is not None
     try:
-        start_resync(pipeline.lake_table, actor=ACTOR)
+        start_resync(pipeline.lake, actor=ACTOR)
     except SluiceError as error:
-        log.warning("no resync of %s: %s", pipeline.lake_table, error)
+        log.warning("no resync of %s: %s", pipeline.lake, error)
         return False
     except Exception as error:
         if is_away(error):
             raise
-        log.exception("no resync of %s", pipeline.lake_table)
+        log.exception("no resync of %s", pipeline.lake)
         return False
     return True

@@ -379,10 +379,9 @@ def undecided(tables: QuerySet[Table]) -> list[Undecided]:
     found = []
     differing = rows.prefetch_related("source_table__columns", "lake_table__columns")
     for row in differing.iterator(chunk_size=100):
-        assert row.lake_table is not None
         proposal = _proposal(row, policies)
         if proposal.changes:
-            found.append(Undecided(row.lake_table, proposal))
+            found.append(Undecided(row.lake, proposal))
         if len(found) == MOST_AT_ONCE:
             break
     return found

@@ -421,12 +421,11 @@ def show_columns(pipeline: Pipeline, committed: Sequence[Mapping[str, Any]]) -> 
         return
     wanted = [planned[str(column["source_name"])] for column in committed]
     wanted += create.kept
-    assert pipeline.lake_table is not None
-    if _are_shown(pipeline.lake_table, wanted):
+    if _are_shown(pipeline.lake, wanted):
         # as after nearly every sync: that takes no lock
         return
     with transaction.atomic():
-        table = Table.objects.select_for_update().get(pk=pipeline.lake_table.pk)
+        table = Table.objects.select_for_update().get(pk=pipeline.lake.pk)
         if not _write_columns(table, wanted):
             return
         table.schema_version += 1

@@ -130,8 +130,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
     hold = hold_table(job, pipeline)
     if hold is None:
         return None
-    policy, table = policy_of(pipeline), pipeline.lake_table
-    assert table is not None
+    policy, table = policy_of(pipeline), pipeline.lake
     source = pipeline.source_table.database.datasource
     follows = policy.schema_changes == "follow"
     shared = shared_by_all(job, pipeline, hold.fence)
@@ -224,11 +223,10 @@ def _next_plan(job: Job, pipeline: Pipeline) -> TablePlan:
 def _by_lake(job: Job, pipeline: Pipeline, end: End) -> End:
     """A table whose commit by its cursor is in the lake has gone over, whatever became
     of the job: numbers of that commit are none of the stream's."""
-    assert pipeline.lake_table is not None
     if isinstance(end, Succeeded | Retried):
         return end
     try:
-        left = left_by(job, read_lake_table(pipeline.lake_table.path))
+        left = left_by(job, read_lake_table(pipeline.lake.path))
     except SluiceError:
         return end
     return end if left.facts is None else Succeeded(left.facts)

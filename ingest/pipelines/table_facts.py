@@ -235,14 +235,14 @@ def pin_targets(
         return list(targets)
     given = {lake for lake in lakes if lake}
     taken = Pipeline.objects.exclude(state=RETIRED).annotate(
-        lake=Concat(
+        place=Concat(
             KT("plan__database"),
             Value("."),
             KT("plan__name"),
             output_field=TextField(),
         )
     )
-    used = set(taken.filter(lake__in=given).values_list("lake", flat=True))
+    used = set(taken.filter(place__in=given).values_list("place", flat=True))
     pinned: list[Target] = []
     for target, lake, source in zip(targets, lakes, sources, strict=True):
         if not lake:

@@ -199,9 +199,7 @@ def test_only_shards_that_differ_are_read_again(
     looked, counted, defined = [list[TableSpec]() for _ in range(3)]
     noted(monkeypatch, "look_at_one", lambda _, __, table, **___: looked.append(table))
     noted(monkeypatch, "count_rows", lambda _, __, tables: counted.extend(tables))
-    noted(
-        monkeypatch, "read_patiently", lambda *_, tables, **__: defined.extend(tables)
-    )
+    noted(monkeypatch, "read_anew", lambda _, tables, __: defined.extend(tables))
     if not is_extra:
         # its key has no index any more: the whole shard is read, and no other
         shards.unseen("2", "ALTER TABLE {o} DROP PRIMARY KEY")
