@@ -152,7 +152,7 @@ class Running:
 
     def signal(self, sign: signal.Signals) -> None:
         if self.child.process._process.poll() is None:
-            os.kill(self.child.pid, sign)
+            os.kill(self.child.process.pid, sign)
 
     def kill(self) -> None:
         """It is gone when this returns."""

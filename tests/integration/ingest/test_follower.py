@@ -193,7 +193,7 @@ def test_a_transaction_of_many_rows_comes_in_parts(followed: World) -> None:
     wait_for(lambda: [*folder.glob("*.part")], "parts")
     run.kill()
     run = followed.following(FIRST)
-    process = psutil.Process(run.child.pid)
+    process = psutil.Process(run.child.process.pid)
     most = 0
 
     def is_durable() -> bool:

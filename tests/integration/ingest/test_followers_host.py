@@ -253,7 +253,7 @@ def test_only_one_host_follows_a_source_and_another_takes_over(
     until(second, lambda: row(followed).host == "machine-1")
     child = first.sources[followed.source.pk].child
     assert child is not None
-    process = psutil.Process(child.pid)
+    process = psutil.Process(child.process.pid)
     until(first, lambda: not first.sources, second)
     wait_for(lambda: not process.is_running(), "the end of its reader")
     assert row(followed).host == "machine-1", "who lost the lease writes nothing"
