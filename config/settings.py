@@ -5,19 +5,20 @@ No module of the repository imports it: packages read `django.conf.settings`.
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from django.contrib.messages import constants
 from django.core.exceptions import ImproperlyConfigured
 
-from config.alerts import networks_allowed, smtp, smtp_from
 from config.cluster import spark_master, web_door
 from config.env import at_least, boolean, heap, one_of, read, words
 from config.lakes import lake_lock, lake_uri, object_store
 from config.logins import ldap, oidc, public_url, trusted_proxy
 from config.toolchain.paths import extras_of, spark_classpath
 from core.addresses import is_loopback, reached_at
+from ingest.alerts.smtp_spec import parse_smtp
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -308,9 +309,29 @@ SLUICE_TOKEN_DAYS = read(
 )
 SLUICE_PUBLIC_URL = public_url()
 SLUICE_TRUSTED_PROXY = trusted_proxy()
-SLUICE_SMTP = smtp()
-SLUICE_SMTP_FROM = smtp_from()
-SLUICE_ALERT_NETWORKS_ALLOWED = networks_allowed()
+
+
+def _mailbox(text: str) -> str:
+    if "@" not in text or not text.isprintable() or "<" in text:
+        raise ValueError("expected a plain address: sluice@example.com")
+    return text
+
+
+SLUICE_SMTP = read(
+    "SMTP_URL",
+    "mail server of alerts: smtp://user:password@host:587 (STARTTLS), "
+    "smtps://…, smtp://host:25?tls=off",
+    parse_smtp,
+    is_secret=True,
+)
+SLUICE_SMTP_FROM = read(
+    "SMTP_FROM", "sender of alerts", _mailbox, default="sluice@localhost"
+)
+SLUICE_ALERT_NETWORKS_ALLOWED = read(
+    "ALERT_NETWORKS_ALLOWED",
+    "private networks that webhooks of alerts may point to, as 10.0.0.0/8",
+    lambda text: [str(ip_network(word)) for word in words(text)],
+)
 # by these the machine's own looks name it: quickstart's, a container's health check
 ALLOWED_HOSTS += ["127.0.0.1", reached_at(SLUICE_BIND)]
 if SLUICE_PUBLIC_URL:

@@ -26,7 +26,6 @@ NO_PLACE = "53400"
 RAN_SHORT = 1
 DISK_FULL = "53100"
 GENERAL = "HY000"
-LONGEST = 4000
 
 # the engine's stack ended in analysis or planning, behind the parser's own limits
 _STACK, _BEGINNING = "java.lang.StackOverflowError", 300
@@ -82,7 +81,7 @@ def clean(
     if lake:
         shown = shown.replace(lake, "(storage)")
     state = sql_state or (found[1] if found else GENERAL)
-    message = shown[:LONGEST] or Sentence("the statement failed")
+    message = shown[:MAX_TEXT] or Sentence("the statement failed")
     # a sentence of the gateway stays one
     return Fault(given if message == given else message, state, error_code)
 
@@ -103,7 +102,7 @@ def in_hive_format(fault: Fault) -> Fault:
     if found is None:
         return fault
     name = found[1].replace("`", "")
-    message = f"{fault.message[:LONGEST]} (SemanticException: Table not found {name})"
+    message = f"{fault.message[:MAX_TEXT]} (SemanticException: Table not found {name})"
     return replace(fault, message=message)
 
 

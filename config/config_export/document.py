@@ -27,11 +27,7 @@ VERSION = 1
 DATASOURCE, USER, GRANT, POLICY = "datasource", "user", "grant", "policy"
 RULE = "rule"
 TABLE, PATTERN, TARGET = "onboarding", "onboarding of", "alert target"
-SECTIONS = (
-    "users", "datasources", "policies", "onboardings", "grants", "rules",
-    "alert_targets",
-)  # fmt: skip
-_KINDS_OF = {
+SECTIONS = {
     "users": (USER,),
     "datasources": (DATASOURCE,),
     "policies": (POLICY,),
@@ -77,7 +73,7 @@ class Document:
     sections: frozenset[str] = frozenset(SECTIONS)
 
     def covers(self, item: Item) -> bool:
-        return any(item.kind in _KINDS_OF[name] for name in self.sections)
+        return any(item.kind in SECTIONS[name] for name in self.sections)
 
 
 def parse_document(data: Any) -> Document:
@@ -99,7 +95,7 @@ def parse_document(data: Any) -> Document:
             hint="nothing was changed: correct the file and import it again",
             facts={"errors": reader.faults},
         )
-    return Document(tuple(reader.items), frozenset(set(top) & set(SECTIONS)))
+    return Document(tuple(reader.items), frozenset(top) & set(SECTIONS))
 
 
 class _Reader:

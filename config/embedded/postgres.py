@@ -23,7 +23,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from config.supervisor.ports import free_port, is_free
+from config.supervisor.ports import kept_port
 from core.errors import TerminalError
 from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn
@@ -32,6 +32,7 @@ from core.processes.identity import (
     ask,
     descendants,
     end,
+    living_identity,
     read_identity,
     write_identity,
 )
@@ -51,7 +52,7 @@ listen_addresses = '127.0.0.1'
 port = {port}
 unix_socket_directories = '{sockets}'
 dynamic_shared_memory_type = mmap
-shared_buffers = {shared_buffers}
+shared_buffers = 64MB
 max_connections = 120
 max_wal_size = 512MB
 wal_level = logical
@@ -155,8 +156,7 @@ class EmbeddedPostgres:
         return self.address
 
     def is_running(self) -> bool:
-        identity = read_identity(self.pid_file)
-        return identity is not None and identity.is_alive()
+        return living_identity(self.pid_file) is not None
 
     def stop(self) -> None:
         """End the server and all its processes; no error when it does not run.
@@ -278,15 +278,9 @@ class EmbeddedPostgres:
             raise self._not_started(f"initdb ended with exit code {code}")
 
     def _configure(self) -> None:
-        port_file = self.data / "sluice.port"
-        port = int(port_file.read_text()) if port_file.exists() else 0
-        if not port or not is_free(port):
-            port = free_port()
-        port_file.write_text(f"{port}")
         text = CONFIGURATION.format(
-            port=port,
+            port=kept_port(self.data / "sluice.port"),
             sockets="" if self.durable else self.data,
-            shared_buffers="64MB",
             fsync="on" if self.durable else "off",
             autovacuum="on" if self.durable else "off",
             iterations=ITERATIONS,

@@ -12,11 +12,11 @@ import socket
 import time
 from pathlib import Path
 
-from config.supervisor.ports import free_port, is_free
+from config.supervisor.ports import kept_port
 from core.errors import TerminalError
 from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn
-from core.processes.identity import end, read_identity, write_identity
+from core.processes.identity import end, living_identity, read_identity, write_identity
 
 START_SECONDS = 20.0
 # It wakes `hz` times a second to look after what it holds, of which there is next to
@@ -57,10 +57,7 @@ class EmbeddedRedis:
         self._port_file.parent.mkdir(parents=True, exist_ok=True)
         if not self._password_file.exists():
             write_private(self._password_file, secrets.token_urlsafe(24))
-        port = int(self._port_file.read_text()) if self._port_file.exists() else 0
-        if not port or not is_free(port):
-            port = free_port()
-        self._port_file.write_text(f"{port}")
+        port = kept_port(self._port_file)
         password = self._password_file.read_text()
         write_private(
             self._configuration, CONFIGURATION.format(port=port, password=password)
@@ -83,8 +80,7 @@ class EmbeddedRedis:
         return self.url
 
     def is_running(self) -> bool:
-        identity = read_identity(self.pid_file)
-        return identity is not None and identity.is_alive()
+        return living_identity(self.pid_file) is not None
 
     def wait_ready(self) -> None:
         limit = time.monotonic() + START_SECONDS

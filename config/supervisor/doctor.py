@@ -56,6 +56,12 @@ class Finding:
     def is_ok(self) -> bool:
         return not self.advice
 
+    def __str__(self) -> str:
+        word, advice = (
+            ("ok     ", "") if self.is_ok else ("PROBLEM", f" -> {self.advice}")
+        )
+        return f"{word}  {self.what}: {self.text}{advice}"
+
 
 def examine() -> list[Finding]:
     """Every check, in the order in which a start would meet them."""

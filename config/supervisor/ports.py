@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from core.errors import TerminalError
 
@@ -27,6 +28,15 @@ def free_port() -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def kept_port(file: Path) -> int:
+    """The port in that file while it is free, else any that is; written there."""
+    port = int(file.read_text()) if file.exists() else 0
+    if not port or not is_free(port):
+        port = free_port()
+    file.write_text(f"{port}")
+    return port
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,13 @@ from config.toolchain.installed import installed
 from config.toolchain.javac import ensure_sluice_jar
 from core.errors import SluiceError, TerminalError
 from core.processes.child import ChildSpec, spawn
-from core.processes.identity import ProcessIdentity, descendants, end, read_identity
+from core.processes.identity import (
+    ProcessIdentity,
+    descendants,
+    end,
+    living_identity,
+    read_identity,
+)
 from core.processes.marks import Mark
 
 START_SECONDS = 300.0
@@ -82,8 +88,7 @@ def main(arguments: Sequence[str]) -> int:
 def _start(home: Home, given: argparse.Namespace) -> int:
     if line := problem(installed()):
         raise TerminalError(line)
-    running = read_identity(home.supervisor_file)
-    if running is not None and running.is_alive():
+    if living_identity(home.supervisor_file):
         raise TerminalError(
             f"Sluice runs already from {home.path}",
             code="already_running",
@@ -171,15 +176,14 @@ def wait_until_up(home: Home, supervisor: ProcessIdentity) -> dict[str, object]:
 
 def stop(home: Home) -> None:
     """End everything of this home; returns when no process of it is left."""
-    supervisor = read_identity(home.supervisor_file)
-    if supervisor is not None and supervisor.is_alive():
+    if supervisor := living_identity(home.supervisor_file):
         below = descendants(supervisor)
         end([supervisor], grace_seconds=STOP_SECONDS)
         end(below, sign=signal.SIGKILL, grace_seconds=5.0)
     for path in sorted(home.run.glob("*.pid.json")):
-        identity = read_identity(path)
+        identity = living_identity(path)
         is_server = path.name.startswith("postgres-")
-        if identity is not None and identity.is_alive() and _is_ours(identity):
+        if identity is not None and _is_ours(identity):
             end([identity], sign=signal.SIGINT if is_server else signal.SIGTERM)
     end(_marked(home), sign=signal.SIGKILL, grace_seconds=5.0)
     leftovers = [*home.run.glob("*.pid.json"), *home.run.glob("*.lock")]

@@ -231,13 +231,8 @@ class Stack:
         arguments = [
             *("-m", "celery", "-A", "config.celery", "worker", "--pool", "prefork"),
             *("--concurrency", "4", "--without-gossip", "--without-mingle"),
-            *(
-                "--without-heartbeat",
-                "--loglevel",
-                "INFO",
-                "--hostname",
-                "sluice@localhost",
-            ),
+            *("--without-heartbeat", "--loglevel", "INFO"),
+            *("--hostname", "sluice@localhost"),
         ]
         return self._child("worker", arguments)
 

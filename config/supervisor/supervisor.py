@@ -39,7 +39,7 @@ from core.processes.identity import (
     ProcessIdentity,
     descendants,
     end,
-    read_identity,
+    living_identity,
     write_identity,
 )
 from core.retries import Backoff
@@ -93,8 +93,8 @@ def _live_pids(home: Home, pattern: str) -> list[int]:
 
 
 def _live_pid(path: Path) -> int | None:
-    identity = read_identity(path)
-    return identity.pid if identity and identity.is_alive() else None
+    identity = living_identity(path)
+    return identity.pid if identity else None
 
 
 def _lake(stack: Stack) -> str:
@@ -159,7 +159,7 @@ log = logging.getLogger(__name__)
 LOOP_SECONDS = 0.5
 READY_SECONDS = 180.0
 PREPARE_SECONDS = 300.0
-LONGEST_WAIT_SECONDS = 30.0
+_PAUSES = Backoff(0.5, 30.0)  # before a restart
 STEADY_SECONDS = 60.0
 LOGS_SECONDS = 10.0
 
@@ -173,11 +173,6 @@ class RunningRole:
     started: float
     crashes: int = 0
     due: float = 0.0  # monotonic time of the next start, 0 while it runs
-
-
-def wait_before_restart(crashes: int) -> float:
-    """Seconds until the next start: half a second, doubling up to half a minute."""
-    return Backoff(0.5, LONGEST_WAIT_SECONDS).after(crashes)
 
 
 @dataclass(slots=True)
@@ -332,7 +327,7 @@ class Supervisor:
                 continue
             steady = now - child.started > STEADY_SECONDS
             child.crashes = 1 if steady else child.crashes + 1
-            wait = wait_before_restart(child.crashes)
+            wait = _PAUSES.after(child.crashes)
             child.due = now + wait
             facts = {"role": child.role.name, "exit": code, "wait_seconds": wait}
             log.warning("%s ended", child.role.name, extra=facts)
@@ -343,7 +338,7 @@ class Supervisor:
             self._start(child.role)
         except (OSError, TerminalError) as error:
             child.crashes += 1
-            child.due = time.monotonic() + wait_before_restart(child.crashes)
+            child.due = time.monotonic() + _PAUSES.after(child.crashes)
             log.warning("%s cannot start: %s", child.role.name, error)
 
     def stop(self) -> None:

@@ -170,6 +170,12 @@ def read_identity(path: Path) -> ProcessIdentity | None:
         return None
 
 
+def living_identity(path: Path) -> ProcessIdentity | None:
+    """The same, while the process lives."""
+    found = read_identity(path)
+    return found if found and found.is_alive() else None
+
+
 def write_identity(path: Path, pid: int, role: str) -> None:
     found = ProcessIdentity.of(pid)
     start_time = found.start_time if found else 0.0

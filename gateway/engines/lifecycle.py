@@ -89,10 +89,6 @@ ENGINE = Transitions(
 )
 
 
-def retry_pause(failures: int, limits: Limits) -> float:
-    return Backoff(limits.retry_first, limits.retry_longest).after(failures)
-
-
 def next_action(
     desired: Desired, facts: EngineFacts, *, now: float, limits: Limits
 ) -> Action:
@@ -106,7 +102,8 @@ def next_action(
     if facts.state is EngineState.STOPPED:
         return Action.START
     if facts.state is EngineState.FAILED:
-        pause = retry_pause(facts.consecutive_failures, limits)
+        pauses = Backoff(limits.retry_first, limits.retry_longest)
+        pause = pauses.after(facts.consecutive_failures)
         return Action.START if _age(facts.started_at, now) >= pause else Action.WAIT
     if facts.state is EngineState.STARTING:
         late = _age(facts.started_at, now) > limits.start_within

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from config.supervisor.home import make_keys
-from config.supervisor.supervisor import wait_before_restart
 from core.files import write_private
 from core.processes.child import Child, ChildSpec, spawn, stop_all
 from core.processes.identity import ProcessIdentity, end, read_identity, write_identity
@@ -280,10 +279,3 @@ def test_a_zombie_counts_as_gone() -> None:
     identity = ProcessIdentity(child.pid, time.time())
     wait_for(lambda: not identity.is_alive(), "the zombie to count as gone")
     child.wait()
-
-
-@pytest.mark.parametrize(
-    ("crashes", "seconds"), [(1, 0.5), (2, 1.0), (4, 4.0), (7, 30.0), (1000, 30.0)]
-)
-def test_restarts_come_later_each_time(crashes: int, seconds: float) -> None:
-    assert wait_before_restart(crashes) == seconds

@@ -16,8 +16,6 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **__: Any) -> None:
         findings = examine()
         for one in findings:
-            word = "ok     " if one.is_ok else "PROBLEM"
-            advice = "" if one.is_ok else f" -> {one.advice}"
-            self.stdout.write(f"{word}  {one.what}: {one.text}{advice}")
+            self.stdout.write(str(one))
         if not all(one.is_ok for one in findings):
             raise SystemExit(1)

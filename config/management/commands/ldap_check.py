@@ -26,9 +26,7 @@ class Command(BaseCommand):
         password = getpass.getpass() if options["password"] else ""
         is_good = True
         for one in examine_login(options["user"], password):
-            word = "ok     " if one.is_ok else "PROBLEM"
-            advice = "" if one.is_ok else f" -> {one.advice}"
-            self.stdout.write(f"{word}  {one.what}: {one.text}{advice}")
+            self.stdout.write(str(one))
             is_good = is_good and one.is_ok
         if not is_good:
             raise SystemExit(1)

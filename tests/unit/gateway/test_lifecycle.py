@@ -11,7 +11,6 @@ from gateway.engines.lifecycle import (
     EngineState,
     Limits,
     next_action,
-    retry_pause,
 )
 
 NOW = 1000.0
@@ -49,10 +48,3 @@ def test_next_action(desired, state, facts, action):
     )
     got = next_action(Desired(desired), observed, now=NOW, limits=LIMITS)
     assert got is action
-
-
-def test_pauses_between_starts_grow_to_a_bound():
-    pauses = [retry_pause(n, LIMITS) for n in range(1, 12)]
-    assert pauses[:3] == [1.0, 2.0, 4.0]
-    assert pauses == sorted(pauses)
-    assert max(pauses) == LIMITS.retry_longest
