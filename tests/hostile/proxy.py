@@ -103,11 +103,6 @@ class WireProxy:
             link.close()
         return len(links)
 
-    @property
-    def open_connections(self) -> int:
-        with self._lock:
-            return len(self._links)
-
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

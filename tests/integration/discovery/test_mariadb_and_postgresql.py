@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from catalog.discovery import services
-from catalog.discovery.probe import STEPS
 from catalog.models import Column, Table
 from catalog.sources.registry import kind_named
 from core import jobs
@@ -117,16 +116,6 @@ def test_only_what_is_included_and_not_excluded(any_source) -> None:
         source.datasource.options = options
         source.datasource.save()
         assert discover(source.datasource).report["tables"] == tables, options
-
-
-def test_the_connection_test_as_a_job(any_source) -> None:
-    source, _ = any_source
-    make(source, "CREATE TABLE t (a int)")
-    job = finish(services.start_test(source.datasource, by="ann"))
-    assert (job.state, job.total) == (jobs.SUCCEEDED, len(STEPS))
-    assert job.done == job.total
-    assert [s["name"] for s in job.report["steps"]] == [name for name, _ in STEPS]
-    assert "t was read, it is empty" in job.report["steps"][-2]["message"]
 
 
 def test_the_kind_mysql_is_read_by_the_same_part(maria) -> None:

@@ -88,13 +88,6 @@ def test_connections_beyond_the_limits_are_turned_away(strict):
         raw.close()
 
 
-def test_an_announced_giant_ends_the_connection(gateway):
-    raw = knock(gateway, framing.client_opening("ann", PASSWORD))
-    assert raw.recv(5) == b"\x05\0\0\0\0"
-    raw.sendall(struct.pack("!I", 2**31))
-    assert read_all(raw) == b""
-
-
 def test_a_slow_typist_is_served_byte_by_byte(gateway):
     raw = knock(gateway)
     for byte in framing.client_opening("ann", PASSWORD):
