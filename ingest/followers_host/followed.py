@@ -34,7 +34,7 @@ def state_of(message: Mapping[str, Any], before: FollowerState) -> FollowerState
 class FollowedSource:
     """A source whose lease is ours.
 
-    desired_at   of its row, when the present child was started or waited for
+    asked        see `Wanted`: when the present child was started or waited for
     observed     as `SourceFollower` has it, with reason, code and hint
     heard        when something last came from the child; started: when it was
     is_heard     a report came that is not written yet
@@ -44,7 +44,7 @@ class FollowedSource:
     """
 
     datasource_id: int
-    desired_at: datetime
+    asked: tuple[datetime, int]
     child: FollowerChild | None = None
     starts: int = 0
     state: FollowerState = _NOTHING

@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.conf import settings
 from django.db.models.functions import Now
@@ -69,6 +70,11 @@ class Wanted:
 
     row: SourceFollower
     is_over: bool = False
+
+    @property
+    def asked(self) -> tuple[datetime, int]:
+        """Another one once somebody asks for it anew, or saves another password."""
+        return self.row.desired_at, self.row.datasource.version
 
 
 def wanted_sources() -> dict[int, Wanted]:
@@ -221,7 +227,7 @@ class FollowersHost:
         for pk in self._free(found)[:MOST_TAKEN]:
             name, seconds = _lease(pk), settings.SLUICE_LEASE_SECONDS
             if take_lease(name, owner=self.owner, seconds=seconds):
-                self.sources[pk] = FollowedSource(pk, found[pk].row.desired_at)
+                self.sources[pk] = FollowedSource(pk, found[pk].asked)
         tables = self._followed.read(self.sources)
         for pk, source in self.sources.items():
             self._bring_on(source, found[pk], tables[pk])
@@ -282,8 +288,8 @@ class FollowersHost:
     ) -> None:
         now, child = self.clock(), source.child
         row = want.row
-        if source.desired_at != row.desired_at:
-            source.desired_at, source.next_start = row.desired_at, now
+        if source.asked != want.asked:
+            source.asked, source.next_start = want.asked, now
             source.failures = 0
         if child is None:
             if now >= source.next_start:

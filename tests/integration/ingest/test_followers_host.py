@@ -16,6 +16,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils.translation import override
 
+from catalog.datasources import DatasourceChange, update_datasource
 from catalog.secrets import encrypt
 from core.models import Job, Lease
 from core.translation import translated
@@ -198,7 +199,7 @@ def row_or_none(world: World, **facts: Any) -> SourceFollower | None:
     return rows.first()
 
 
-def test_a_failure_is_shown_with_what_to_do_and_a_start_tries_at_once(
+def test_a_failure_is_shown_with_what_to_do_and_a_start_or_a_password_tries_at_once(
     start: Start, followed: World
 ) -> None:
     host = start("fail")
@@ -210,7 +211,11 @@ def test_a_failure_is_shown_with_what_to_do_and_a_start_tries_at_once(
     started = held.starts
     assert held.next_start > host.clock(), "nothing that another start mends"
     SourceFollower.objects.update(desired_at=Now())
-    until(host, lambda: host.sources[followed.source.pk].starts > started)
+    until(host, lambda: held.starts > started)
+    until(host, lambda: held.next_start > host.clock())
+    started = held.starts
+    update_datasource(followed.source.name, DatasourceChange(password="new"), by="ada")
+    until(host, lambda: held.starts > started)
 
 
 @pytest.mark.long
