@@ -96,7 +96,6 @@ class ApproveView(ApiView):
         members_of(request)
         onboarding.approve_onboarding(row, principal=self.principal)
         audit.record("onboarding.approve", on=row.datasource.name, id=str(row.pk))
-        row.refresh_from_db()
         return _shown(self, row, status=202)
 
 

@@ -160,6 +160,7 @@ def approve_onboarding(row: Onboarding, *, principal: Principal) -> list[Job]:
         Onboarding.objects.filter(pk=row.pk, approved_at=None).update(
             approved_at=Now(), approved_by=actor
         )
+        row.refresh_from_db(fields=["approved_at", "approved_by"])
         return put([new_job(pipeline, SNAPSHOT, actor=actor) for pipeline in pipelines])
 
 

@@ -74,7 +74,7 @@ def test_names_are_derived_pinned_and_never_merged(world) -> None:
         ("updated_at", "timestamp with time zone", "timestamp", False, 0),
     ]
     make_tables(world.source, ["Order", "order", "1a", "订单"], columns=odd)
-    ask(world, approve=True)
+    assert ask(world, approve=True).approved_at is not None
     lake = {t.source_name: t for t in Table.objects.filter(kind="lake")}
     assert lake["public.order"].name == "order"
     names = [t.name for t in lake.values()]
