@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from catalog.sources.mariadb.older import FACTS, older_of
@@ -71,6 +72,29 @@ def test_new_columns_come_before_the_plan_has_them(maria: MariaWorld) -> None:
     assert versions(maria) == [1, AHEAD, 2]
     assert run.problem(1) == ""
     assert maria.reasons() == []
+
+
+@pytest.mark.long
+def test_a_column_that_is_added_in_two_phases_came_once(maria: MariaWorld) -> None:
+    """The log has the statement as it begins, and as it is done or given up."""
+    run = maria.following(FIRST)
+    maria.run(
+        "INSERT INTO t VALUES (0, 'a', 1), (1, 'b', 1)",
+        "SET SESSION binlog_alter_two_phase = ON",
+    )
+    with pytest.raises(pymysql.MySQLError, match="Duplicate entry"):
+        maria.run("ALTER TABLE t ADD UNIQUE (n), ALGORITHM = COPY")
+    maria.run(
+        "ALTER TABLE t ADD extra int DEFAULT 5",
+        "SET SESSION binlog_alter_two_phase = DEFAULT",
+        "INSERT INTO t (id) VALUES (2)",
+    )
+    run.until(lambda s: s.tables[0].new_columns == ("extra",), "the column")
+    run.want(planned(maria, "5", extra="int(11) as int"))
+    run.until(lambda s: s.tables[0].new_columns == (), "the plan")
+    maria.durable(run)
+    assert maria.changes()[-1].values == {"id": 2, "v": None, "n": 0, "extra": 5}
+    assert run.problem(1) == ""
 
 
 @pytest.mark.long

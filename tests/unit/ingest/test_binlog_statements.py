@@ -55,6 +55,7 @@ def test_a_truncation(statement: str, name: tuple[str, str]) -> None:
         "ALTER TABLE t MODIFY v int REFERENCES u (id) ON DELETE CASCADE",
         "ALTER TABLE t RENAME COLUMN v TO w",
         "ALTER TABLE t TRUNCATE PARTITION p",
+        "ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES IN (1))",
         "ALTER TABLE t DROP PARTITION p",
         "ALTER TABLE o EXCHANGE PARTITION p WITH TABLE t",
         "ALTER TABLE o CONVERT TABLE t TO PARTITION p VALUES LESS THAN (9)",
@@ -140,6 +141,8 @@ def test_what_may_change_tables_that_it_does_not_name(statement: str) -> None:
         "ALTER TABLE t ENGINE = InnoDB ROW_FORMAT = DYNAMIC, COMMENT 'x' ENGINE InnoDB",
         r'ALTER TABLE t COMMENT "a\", CONVERT TO CHARACTER SET latin1, \""',
         "ALTER TABLE t NOWAIT ADD FOREIGN KEY (v) REFERENCES u (id) ON DELETE NO ACTION",
+        "ALTER TABLE t REORGANIZE PARTITION a, b INTO (PARTITION c VALUES LESS THAN (9))",
+        "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4",
     ],
 )
 def test_what_leaves_every_value(statement: str) -> None:

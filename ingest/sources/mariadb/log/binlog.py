@@ -38,7 +38,9 @@ _CHECKSUM = struct.Struct("<I")
 _SAID = struct.Struct("<H")
 
 _IN_USE, _ARTIFICIAL, _IGNORABLE = 0x01, 0x20, 0x80
-_STANDALONE = 0x01
+_STANDALONE, _GROUPED = 0x01, 0x02
+# Of an ALTER TABLE in two phases, behind the number: it begins, or is given up.
+_NOT_DONE = 0x02 | 0x08
 _INSERTS, _DELETES = (23, 30, 166, 169), (25, 32, 168, 171)
 _UPDATES = (24, 31, 167, 170)
 _ROWS_KINDS = (
@@ -186,7 +188,7 @@ class Decoder:
         self._savepoints: dict[str, dict[int, int]] = {}
         self._prepared: dict[str, tuple[Name, ...]] = {}
         self._missing: set[Name] = set()
-        self._is_within = self._is_taken = False
+        self._is_within = self._is_taken = self._is_not_done = False
         self._gtid = ""
         self._is_summed: bool | None = None
         self._is_mariadb = False
@@ -291,7 +293,7 @@ class Decoder:
     def _begin_by_number(self, kind: int, event: bytes) -> tuple[What, ...]:
         if self._is_within:
             _refuse(event, Sentence("a transaction within another one"))
-        self._gtid = ""
+        self._gtid, self._is_not_done = "", False
         if kind == 34 or kind == 42:  # none, or one with a tag
             return ()
         if kind == 33:
@@ -301,6 +303,8 @@ class Decoder:
         self._is_mariadb = True
         number, domain, flags = _GTID.unpack_from(event, HEAD.size)
         self._gtid = f"{domain}-{HEAD.unpack_from(event)[2]}-{number}"
+        more = HEAD.size + _GTID.size + (8 if flags & _GROUPED else 0)
+        self._is_not_done = len(event) > more and bool(event[more] & _NOT_DONE)
         # what stands alone is a statement, and has no end
         return () if flags & _STANDALONE else (self._begin(event),)
 
@@ -365,6 +369,7 @@ class Decoder:
         gtid, is_within = self._gtid, self._is_within
         if not is_within:
             self._gtid = ""
+            text = "" if self._is_not_done else text
         session = is_strict(said), quoting_of(said)
         return Statement(database, text, gtid, _when(event), is_within, *session)
 

@@ -84,6 +84,12 @@ _KEEPS = frozenset(
         "ALTER",
     }
 )
+# Other partitions than before have the same rows; but of lists the server deletes those
+# that a new one does not have.
+_DIVIDES = frozenset(
+    {("REORGANIZE", "PARTITION"), ("COALESCE", "PARTITION"), ("REBUILD", "PARTITION")}
+    | {("PARTITION", "BY"), ("REMOVE", "PARTITIONING")}
+)
 _DROPS = frozenset({"INDEX", "KEY", "CONSTRAINT", "CHECK", "FOREIGN"})
 _UNIQUE = frozenset({"UNIQUE", "PRIMARY"})
 # What may stand behind the default of a column that is added.
@@ -271,6 +277,9 @@ def _without_index(rest: Sequence[_Token], database: str) -> Effect:
 
 def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
     """None where an ALTER TABLE may do more than a look behind it shows."""
+    words = [token.word for token in parts]
+    if tuple(words[:2]) in _DIVIDES and ("VALUES", "IN") not in pairwise(words):
+        return Effect(frozenset({name}), is_harmless=True)
     dropped: set[str] = set()
     touches: set[str] = set()
     defaults: set[str] = set()
