@@ -150,7 +150,7 @@ TABLES: dict[str, Promise] = {
         does="does not sync it: sync the tables behind it",
     ),
     "unlogged": Promise(
-        "An unlogged table",
+        "An unlogged table, or one with unlogged partitions",
         snapshot="its rows",
         sync="like a plain table",
         unseen="that a crash of the source emptied it; a standby has none of its rows",

@@ -315,7 +315,8 @@ class _Judge:
 
     def _of_added(self, change: SchemaChange) -> _Verdict:
         column = self.source.column(change.column)
-        is_unread = self.log is not None and change.column in self.log.unread
+        log = self.log or NO_LOG
+        is_unread = change.column in {*log.unread, *log.left_out}
         if is_unread or not column.is_supported:
             return "left_out"
         if column.key:
@@ -326,8 +327,8 @@ class _Judge:
             return "proposed"
         # a table that is loaded once gets new columns with a fresh copy only, and so do
         # older rows of what a log does not tell
-        log = self.log
-        is_told = log is None or (log.tells_older and change.column not in log.untold)
+        is_told = log.tells_older and change.column not in log.untold
+        is_told = is_told or self.log is None
         is_followed = self.policy == "follow" and self._is_kept_up and is_told
         return "followed" if is_followed else "proposed"
 

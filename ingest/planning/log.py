@@ -127,7 +127,8 @@ def what_is_seen(source_kind: str) -> tuple[str, ...]:
 # Of tables with such traits, why the log has no use.
 _ODD = {
     "versioned": "%(name)s keeps former versions of its rows in itself: %(else)s",
-    "unlogged": "%(name)s is UNLOGGED, so its changes are in no log: %(else)s,"
+    "unlogged": "%(name)s or a partition of it is UNLOGGED, so its changes are in no"
+    " log: %(else)s,"
     " or run ALTER TABLE … SET LOGGED at the source and discover"
     " again",
     "children": "%(name)s has child tables by inheritance, whose rows the log"

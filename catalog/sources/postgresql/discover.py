@@ -9,7 +9,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import compress, takewhile
 from typing import Any
 
 from psycopg.errors import LockNotAvailable
@@ -40,6 +40,8 @@ _KINDS: dict[str, TableKind] = {
     "m": "materialized view",
     "f": "foreign table",
 }
+# As `statements.TRAITS` has them.
+_TRAITS: tuple[Trait, ...] = ("children", "foreign", "unlogged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,6 @@ class _Found:
     comment: str
     is_readable: bool
     hides_rows: bool
-    is_unlogged: bool
 
 
 @dataclass(slots=True)
@@ -157,12 +158,15 @@ class PostgresReader:
             if form and any(number in k for k in (key, *indexes.unique[oid])):
                 forms[oid][column.source_name] = form
         sizes = self._sizes(link, oids)
-        shows = {root: more for root, *more in link.execute(statements.TRAITS, oids)}
+        shows = {
+            root: frozenset(compress(_TRAITS, flags))
+            for root, *flags in link.execute(statements.TRAITS, oids)
+        }
         logs = log.table_logs(link.execute(log.TABLES, oids))
         return tuple(
             replace(
                 _table(t, columns[t.oid], indexes, sizes.get(t.oid, (0, 0, 0))),
-                traits=_traits(t, *shows.get(t.oid, (False, False))),
+                traits=shows.get(t.oid, frozenset()),
                 key_forms=forms[t.oid],
                 hidden=tuple(hidden[t.oid].values()),
                 hidden_key=hidden_keys.get(t.oid, ()),
@@ -211,15 +215,6 @@ def _without_hidden(
     return {
         oid: tuple(names[oid, number] for number in key) for oid, key in keys.items()
     }
-
-
-def _traits(found: _Found, has_children: bool, is_foreign: bool) -> frozenset[Trait]:  # noqa: FBT001
-    flags: dict[Trait, bool] = {
-        "children": has_children,
-        "foreign": is_foreign,
-        "unlogged": found.is_unlogged,
-    }
-    return frozenset(name for name, is_so in flags.items() if is_so)
 
 
 def _within_width(found: list[_Found]) -> list[_Found]:

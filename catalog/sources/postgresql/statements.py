@@ -60,7 +60,7 @@ SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relnatts,
        coalesce(obj_description(c.oid, 'pg_class'), ''),
        coalesce(has_schema_privilege(n.oid, 'USAGE')
                 AND has_any_column_privilege(c.oid, 'SELECT'), false),
-       row_security_active(c.oid), c.relpersistence = 'u'
+       row_security_active(c.oid)
 """
 
 PAGE = f"""
@@ -83,7 +83,7 @@ ORDER BY i.indrelid, i.indexrelid
 """
 
 # Of the tables in oids: whether plain ones have children, and whether any row that a
-# SELECT shows is at another server.
+# SELECT shows is at another server, or in no log.
 TRAITS = """
 WITH RECURSIVE tree AS (
     SELECT o.oid AS root, o.oid FROM unnest(%(oids)s::oid[]) AS o(oid)
@@ -93,7 +93,8 @@ WITH RECURSIVE tree AS (
 )
 SELECT tree.root,
        bool_or(tree.oid <> tree.root) AND bool_and(r.relkind <> 'p') AS has_children,
-       bool_or(c.relkind = 'f') AS is_foreign
+       bool_or(c.relkind = 'f') AS is_foreign,
+       bool_or(c.relpersistence = 'u') AS is_unlogged
 FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid
 JOIN pg_catalog.pg_class r ON r.oid = tree.root
 GROUP BY tree.root

@@ -25,6 +25,8 @@ def test_tables_of_postgresql(source) -> None:
         "CREATE TABLE mixed (id int) PARTITION BY RANGE (id)",
         "CREATE FOREIGN TABLE mixed_1 PARTITION OF mixed FOR VALUES FROM (0) TO (9)"
         " SERVER other",
+        "CREATE TABLE loose (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE UNLOGGED TABLE loose_1 PARTITION OF loose FOR VALUES FROM (0) TO (9)",
         "CREATE TABLE half (id int)",
         "CREATE FOREIGN TABLE half_1 () INHERITS (half) SERVER other",
     )
@@ -37,6 +39,7 @@ def test_tables_of_postgresql(source) -> None:
         "child": ("table", set()),
         "parts": ("partitioned table", set()),
         "mixed": ("partitioned table", {"foreign"}),
+        "loose": ("partitioned table", {"unlogged"}),
         "half": ("table", {"children", "foreign"}),
         "half_1": ("foreign table", {"foreign"}),
     }

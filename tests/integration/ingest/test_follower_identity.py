@@ -405,6 +405,28 @@ def test_partitions_that_come_and_go_with_their_rows_are_not_in_the_log(
     until_deferred(followed, run, wanted, why)
 
 
+@pytest.mark.parametrize("kind", first_then_long("UNLOGGED TABLE", "FOREIGN TABLE"))
+def test_rows_of_a_partition_may_be_in_no_log(followed: World, kind: str) -> None:
+    link = followed.link
+    link.execute("CREATE TABLE t (id int NOT NULL, v text) PARTITION BY RANGE (id)")
+    link.execute("ALTER TABLE t REPLICA IDENTITY FULL")
+    run = followed.following(FIRST)
+    run.until(lambda s: s.tables[0].state == "cut", "its cut")
+    link.execute(
+        "CREATE FOREIGN DATA WRAPPER far; CREATE SERVER there FOREIGN DATA WRAPPER far;"
+        f" CREATE {kind} tx PARTITION OF t FOR VALUES FROM (0) TO (9)"
+        f" {'SERVER there' if 'FOREIGN' in kind else ''}"
+    )
+    again = replace(FIRST, load="second")
+    for wanted in (FIRST, again):
+        run.want(wanted)
+        run.until(lambda s: s.tables[0].state == "deferred", "its deferral")
+        assert "UNLOGGED or a foreign table" in run.problem(1)
+    link.execute(f"DROP {kind.replace('UNLOGGED ', '')} tx")
+    run.want(again)
+    run.until(lambda s: s.tables[0].state == "cut", "the cut of its resync")
+
+
 @pytest.mark.long
 def test_partitions_that_nobody_looked_at_while_they_lived(followed: World) -> None:
     """The log has their rows only; and who takes over knows what was read before."""

@@ -15,6 +15,7 @@ from ingest.contract.source_positions import PostgresLog
 from ingest.lake.chain import begin_stream, take_over
 from ingest.sources.port import LogNames
 from ingest.sources.postgresql.log.connection import open_log
+from ingest.sources.postgresql.log.control import open_control
 from ingest.sources.registry import open_log_reader
 from tests.integration.ingest.following import STREAM, World, table
 from tests.long_tests import first_then_long
@@ -539,12 +540,18 @@ def test_a_slot_that_is_older_than_its_publication_is_made_anew(
     assert [one.values["id"] for one in followed.changes()] == [1]
 
 
-def test_a_source_that_is_read_only_by_default_is_followed(followed: World) -> None:
-    """As a login may be that is meant to read."""
+def test_a_login_that_is_limited_by_default_follows(followed: World) -> None:
+    """As one may be that is meant to read, and not to stay."""
     link, name = followed.link, followed.dsn.rpartition("/")[2]
     link.execute(T)
     link.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    link.execute(f"ALTER DATABASE {name} SET idle_session_timeout = '1min'")
     run = followed.following(FIRST)
     link.execute("INSERT INTO t VALUES (1, 'a')")
     followed.durable(run)
     assert [one.values["id"] for one in followed.changes()] == [1]
+    access = followed.access()
+    with open_control(access) as control, open_log(access) as log:
+        for session in (control.connection, log.connection):
+            found = session.execute("SHOW idle_session_timeout").fetchone()
+            assert found == ("0",)

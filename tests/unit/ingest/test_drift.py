@@ -240,6 +240,7 @@ BIG = now(count=retyped(COUNT, "bigint", "bigint"))
         (now(NEW), "ignore", "left_out", False),
         (now(replace(NEW, name="u", source_name="u")), "follow", "proposed", True),
         (now(replace(NEW, name="x", source_name="x")), "follow", "left_out", False),
+        (now(replace(NEW, name="g", source_name="g")), "follow", "left_out", False),
         (BIG, "follow", "followed", False),
         (BIG, "ask", "blocking", False),
         (now(without="name"), "follow", "blocking", True),
@@ -250,7 +251,7 @@ BIG = now(count=retyped(COUNT, "bigint", "bigint"))
 def test_a_table_that_follows_its_log_goes_on_where_the_log_tells_all(
     source: TableSchema, policy: SchemaPolicy, verdict: str, *, needs_resync: bool
 ) -> None:
-    log = TableLog(tells_older=True, untold=("u",), unread=("x",))
+    log = TableLog(left_out=("g",), tells_older=True, untold=("u",), unread=("x",))
     found = judge_drift(planned("log"), source, policy, log)
     assert [change.column for change in getattr(found, verdict)]
     assert found.needs_resync is needs_resync

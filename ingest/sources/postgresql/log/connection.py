@@ -27,6 +27,7 @@ from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import DIALECT, SESSION_SETTINGS, connect
 from ingest.sources.postgresql.log.slot import ANEW
 from ingest.sources.postgresql.log.values import LOG_SETTINGS
+from ingest.sources.postgresql.snapshot import UNLIMITED
 
 # Of the server that refuses a connection for the log, by its release.
 _NO_RIGHT = ("replication role", "start WAL sender", "REPLICATION attribute")
@@ -169,6 +170,7 @@ def _opened(access: SourceAccess) -> tuple[psycopg.Connection[Row], PostgresLog]
     with contextlib.ExitStack() as behind_errors:
         connection = _connected(access)
         behind_errors.callback(connection.close)
+        connection.execute(UNLIMITED)
         for setting, value in (SESSION_SETTINGS | LOG_SETTINGS).items():
             connection.execute(f"SET {setting} = {DIALECT.literal(value)}".encode())
         server, timeline, flushed, *_ = (

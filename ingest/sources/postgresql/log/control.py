@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from catalog.sources.postgresql.columns import (
     TYPES,
 )
 from catalog.sources.postgresql.types import SourceType
+from core.sentences import Sentence
 from ingest.contract.table import TableSpec
 from ingest.sources.port import Row, SourceAccess
 from ingest.sources.postgresql.connection import CONTROL_SETTINGS, DIALECT, connect
@@ -33,7 +34,12 @@ from ingest.sources.postgresql.log.tables import (
     SourceColumn,
     SourceTable,
     Unique,
+    problem_of,
+    problem_of_key,
+    problem_of_parts,
+    problem_of_unlogged_parts,
 )
+from ingest.sources.postgresql.snapshot import UNLIMITED
 
 # Nobody else's work waits for these, but a log's reader does.
 _SECONDS = 15
@@ -63,7 +69,8 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
   c.relnatts::int,
   mod(txid_snapshot_xmin(txid_current_snapshot()), 4294967296),
   ARRAY(SELECT ARRAY[h.inhrelid || '/' || h.xmin, l.relfilenode::text, l.xmin::text,
-            CASE WHEN a.xmin <> h.xmin THEN 'filled'
+            CASE WHEN l.relkind = 'f' OR l.relpersistence <> 'p' THEN 'unlogged'
+                 WHEN a.xmin <> h.xmin THEN 'filled'
                  WHEN h.cmin::text::bigint - a.cmin::text::bigint <= 3 THEN 'empty'
                  ELSE 'unknown' END]
         FROM {PARTS} p(relid)
@@ -71,7 +78,8 @@ SELECT w.schema, w.name, c.oid::bigint, c.relkind::text, c.relpersistence::text,
         JOIN pg_class l ON l.oid = p.relid
         JOIN pg_attribute a ON a.attrelid = p.relid AND a.attname = 'ctid'
         WHERE c.relkind = 'p'),
-  ARRAY(SELECT ARRAY[a.attname::text, a.atttypid::text, a.atttypmod::text, a.xmin::text]
+  ARRAY(SELECT ARRAY[a.attname::text, a.atttypid::text, a.atttypmod::text, a.xmin::text,
+            a.atthasmissing::int::text]
         FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
   ARRAY(SELECT ARRAY[a.attnum::text, a.xmin::text] FROM pg_attribute a
@@ -147,6 +155,39 @@ class FoundTable:
         """Numbers of the columns that the log carries."""
         made = self.table.generated
         return {name: one for name, one in self.numbers.items() if name not in made}
+
+    def logged_since(self, file: int) -> SourceTable:
+        """Without columns that may have values of their own in every row, which its log
+        does not show: of those that came since it was in that file, if it is not yet.
+        file: 0 = any."""
+        if file in {0, self.file}:
+            return self.table
+        of = {name for name, one in self.altered.items() if one.is_unwritten}
+        return replace(
+            self.table, columns=tuple(c for c in self.table.columns if c.name in of)
+        )
+
+    def problem_of(self, table: TableSpec) -> str:
+        """Why its changes cannot be followed; "" = they can."""
+        if self.kind not in "rp" or self.persistence != "p":
+            return Sentence(
+                "%(table)s is not an ordinary table, so the log has nothing of it;"
+                " sync it by a timestamp or by loads",
+                table=table.at_source,
+            )
+        if self.has_children:
+            return Sentence(
+                "%(table)s has child tables by inheritance, whose rows the log has"
+                " under their own names; follow the child tables, or sync it by a"
+                " timestamp",
+                table=table.at_source,
+            )
+        return (
+            problem_of(table, self.table)
+            or problem_of_unlogged_parts(table, self.parts)
+            or problem_of_parts(table, self.lesser_parts)
+            or problem_of_key(table, self.uniques)
+        )
 
 
 @dataclass(slots=True)
@@ -275,6 +316,7 @@ def open_control(access: SourceAccess) -> Iterator[Control]:
     connection = connect(access)
     with contextlib.closing(connection):
         control = Control(connection)
+        control.rows(UNLIMITED)
         for setting, value in _SETTINGS.items():
             control.run(f"SET {setting} = {DIALECT.literal(value)}")
         yield control

@@ -14,7 +14,7 @@ from ingest.sources.postgresql.log.pgoutput import Met
 # A look finds the newest one that truncated the table; the log may be some ahead.
 _EMPTIED = 8
 
-Came = Literal["empty", "unknown", "filled"]
+Came = Literal["empty", "unknown", "filled", "unlogged"]
 # A partition as `Parts.rewritten` has it: its key, and the transaction.
 Rewritten = tuple[str, int]
 
@@ -27,7 +27,7 @@ class Part:
            were written anew. 0 = it is divided itself
     since  the transaction that gave it that one, where nothing of it was altered behind
     came   what it had as it became one: unknown = the transaction that made it may have
-           filled it before
+           filled it before, unlogged = its rows are in no log, or at another server
     """
 
     file: int

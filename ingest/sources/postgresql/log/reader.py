@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -53,8 +53,6 @@ from ingest.sources.postgresql.log.tables import (
     passed_over,
     problem_of,
     problem_of_former_rows,
-    problem_of_key,
-    problem_of_parts,
     read_as,
     swapped_names,
     unlogged_for_a_while,
@@ -387,20 +385,15 @@ class PostgresLogReader:
         self, table: TableSpec, described: SourceTable
     ) -> tuple[ColumnSpec, ...]:
         found = self._found.get((table.source_schema, table.source_table))
-        now = found.table if found and not self._is_rewritten(table, found) else None
+        said = self.identities.get(table.table_id)
+        file = Identity.decode(said).file if said else 0
+        now = found.logged_since(file) if found else None
         columns = read_as(table, described, now)
         names = {column.source_name for column in columns}
         self._seen.setdefault(table.table_id, set()).update(names)
-        self.left.pop(table.table_id, None)
-        if left := tuple(c.name for c in described.columns if c.name not in names):
-            self.left[table.table_id] = left
+        left = [c.name for c in described.columns if c.name not in names]
+        self._note_left(table, left, found)
         return columns
-
-    def _is_rewritten(self, table: TableSpec, found: FoundTable) -> bool:
-        """Since its cut: a column that was added then may have values of its own in
-        every row, which its log does not show."""
-        then = self.identities.get(table.table_id)
-        return bool(then) and Identity.decode(then or "").file != found.file
 
     def _note_other_name(self, named: Named) -> None:
         """It may have its own again before anybody looks at it."""
@@ -416,6 +409,14 @@ class PostgresLogReader:
 
     def _merge(self) -> None:
         self.problems = {**self._at_look, **self._at_relation}
+
+    def _note_left(
+        self, table: TableSpec, left: Iterable[str], found: FoundTable | None
+    ) -> None:
+        """Among them what PostgreSQL generates, and the log lacks, until it does not
+        any more (DROP EXPRESSION)."""
+        made = found.table.generated if found else ()
+        self.left[table.table_id] = tuple(sorted({*left, *made}))
 
     def _note_new(self, table: TableSpec, names: tuple[str, ...]) -> None:
         self.new_columns.pop(table.table_id, None)
@@ -441,6 +442,7 @@ class PostgresLogReader:
                 self._absent[table.table_id] = table.at_source
             else:
                 self._note_new(table, new_columns(table, found.table))
+                self._note_left(table, self.left.get(table.table_id, ()), found)
         unpublished = self.publications.cover(fit)
         identities = self._problems_of_identities()
         self._at_look = identities | problems | unpublished
@@ -454,29 +456,11 @@ class PostgresLogReader:
             self._seen_all = before
 
     def _problem_of_table(self, table: TableSpec, found: FoundTable | None) -> str:
-        name = table.at_source
         if found is None:
             said = self.identities.get(table.table_id)
             now = self.control.name_of(Identity.decode(said).oid) if said else ""
             return gone(table, now=now)
-        if found.kind not in "rp" or found.persistence != "p":
-            return Sentence(
-                "%(table)s is not an ordinary table, so the log has nothing of it;"
-                " sync it by a timestamp or by loads",
-                table=name,
-            )
-        if found.has_children:
-            return Sentence(
-                "%(table)s has child tables by inheritance, whose rows the log has"
-                " under their own names; follow the child tables, or sync it by a"
-                " timestamp",
-                table=name,
-            )
-        return (
-            problem_of(table, found.table)
-            or problem_of_parts(table, found.lesser_parts)
-            or problem_of_key(table, found.uniques)
-        )
+        return found.problem_of(table)
 
     def _problems_of_identities(self) -> dict[int, str]:
         """Of tables that became other ones. While it is not known by which publications

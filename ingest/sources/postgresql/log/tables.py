@@ -17,7 +17,7 @@ from ingest.contract.table import ColumnSpec, TableSpec
 from ingest.sources.ahead import is_as_wide, undecided
 from ingest.sources.dialects import dialect_of
 from ingest.sources.fingerprint import forms_altered, in_words
-from ingest.sources.postgresql.log.parts import Parts
+from ingest.sources.postgresql.log.parts import Part, Parts
 
 _DIALECT = dialect_of("postgresql")
 REWRITTEN = Sentence("a partition was truncated or rewritten")
@@ -55,11 +55,13 @@ class SourceTable:
 @dataclass(frozen=True, slots=True)
 class Altered:
     """A column's type and modifier as in pg_attribute, and the transaction that altered
-    it last."""
+    it last. is_unwritten: rows of before it was added have its DEFAULT of then from the
+    catalog, which ends as rows are written anew: none was since."""
 
     type: int
     modifier: int
     xid: int
+    is_unwritten: int = 0
 
     def is_other_type(self, then: Altered | None) -> bool:
         return then is None or (then.type, then.modifier) != (self.type, self.modifier)
@@ -172,9 +174,9 @@ class Identity:
                 table=table.at_source,
                 names=anew,
             )
-        if self.file != now.file and (
-            added := _words(sorted(now.columns.keys() - self.columns.keys()))
-        ):
+        unwritten = {name for name, one in now.altered.items() if one.is_unwritten}
+        added = _words(sorted(now.columns.keys() - self.columns.keys() - unwritten))
+        if self.file != now.file and added:
             return Sentence(
                 "%(table)s: %(added)s was added at the source, and every row was"
                 " rewritten, so it may have values that the log does not show;"
@@ -392,6 +394,17 @@ def problem_of_parts(table: TableSpec, lesser: Sequence[str]) -> str:
         table=table.at_source,
         parts=parts_in_words(lesser),
         remedy=remedy,
+    )
+
+
+def problem_of_unlogged_parts(table: TableSpec, parts: Mapping[str, Part]) -> str:
+    if all(part.came != "unlogged" for part in parts.values()):
+        return ""
+    return Sentence(
+        "a partition of %(table)s is UNLOGGED or a foreign table, so its rows are not"
+        " in the source's log; at the source: SET LOGGED or detach it, then resync the"
+        " table; or sync the table by loads",
+        table=table.at_source,
     )
 
 
