@@ -83,6 +83,29 @@ def test_a_statement_is_read_as_its_session_wrote_it(maria: MariaWorld) -> None:
     assert [one.op for one in maria.changes()] == ["insert", "truncate"] * 2
 
 
+def test_a_server_that_gets_another_number_is_read_on(maria: MariaWorld) -> None:
+    server = maria.server
+    run = maria.following(FIRST)
+    maria.run("INSERT INTO t VALUES (1, 'a')")
+    maria.durable(run)
+    at = maria.here()
+    done = maria.of(replace(FIRST, finished_at=at))
+    run.want(done)
+    run.until(lambda s: s.tables[0].state == "finished", "the end of its load")
+    maria.durable(run)
+    run.kill()
+    try:
+        server.run("SET GLOBAL server_id = 4242", "SET SESSION server_id = 4242")
+        maria.run("INSERT INTO t VALUES (2, 'b')")
+        run = maria.following(done)
+        maria.run("INSERT INTO t VALUES (3, 'c')")
+        maria.durable(run)
+    finally:
+        server.run("SET GLOBAL server_id = 1", "SET SESSION server_id = 1")
+    assert seen(maria.changes()) == [("insert", n, v) for n, v in enumerate("abc", 1)]
+    assert maria.reasons() == []
+
+
 def test_a_killed_reader_goes_on_and_a_rotated_log_too(maria: MariaWorld) -> None:
     run = maria.following(FIRST)
     maria.run("INSERT INTO t VALUES (1, 'a')")

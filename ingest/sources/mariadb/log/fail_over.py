@@ -38,7 +38,7 @@ class NewServer:
     replayed  the last of each domain that it got from others, in its log or not
     files     names of its log's, the oldest first
     events    from a file's head to the log's end, as long as they are wanted
-    is_silent whether it is set up to log nothing of what it replicates
+    is_silent whether it replicates, or did, and is set up to log nothing of that
     """
 
     here: MariaDbLog

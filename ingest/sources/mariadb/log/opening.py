@@ -95,12 +95,14 @@ def _moved(reader: MariaDbLogReader, read: MariaDbLog, wait: Wait) -> MariaDbLog
             yield _telling(log.events_of(file), lambda: wait(_LOOKING))
 
     replayed = control.replayed()  # its log has that by the time it is looked at
+    logs_all = control.server().settings.get("log_slave_updates") == "ON"
     server = NewServer(
         control.here(),
         replayed,
         tuple(file.name for file in control.files()),
         events,
-        is_silent=control.server().settings.get("log_slave_updates") != "ON",
+        # the same one by another server_id, say, replicates nothing
+        is_silent=bool(replayed.newest) and not logs_all,
     )
     return place_on(server, read)
 
