@@ -287,8 +287,8 @@ class ControlListener:
         elif kind == "source":
             self._spawn(self._answer_source(message))
         elif kind == "progress":
-            counts = {one.name: int(message[one.name]) for one in fields(Progress)}
-            self._progress[str(message["statement"])] = Progress(**counts)
+            facts = {one.name: message[one.name] for one in fields(Progress)}
+            self._progress[str(message["statement"])] = Progress(**facts)
             if len(self._progress) > STATEMENTS_TOLD:
                 self._progress.pop(next(iter(self._progress)))
         elif kind == "reads":

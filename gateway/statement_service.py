@@ -241,8 +241,16 @@ class StatementService:
         return ResultPages(facts, result, stored)
 
     def describe(self, statement: Statement) -> dict[str, Any]:
-        """Return the statement as REST presents it; while it runs, how far it is."""
-        return {**statement.describe(), "progress": self._progress(statement)}
+        """Return the statement as REST presents it; while it runs, how far it is, and
+        what it waits for in the engine."""
+        facts = statement.describe()
+        progress = self._progress(statement)
+        waits_for = progress.pop("waits_for") if progress else ""
+        return {
+            **facts,
+            "waits_for": facts["waits_for"] or waits_for or None,
+            "progress": progress,
+        }
 
     def _progress(self, statement: Statement) -> dict[str, Any] | None:
         run = statement.operation.run

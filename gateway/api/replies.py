@@ -38,7 +38,9 @@ class Statement(Reply):
     rows_so_far = s.IntegerField()
     is_truncated = s.BooleanField()
     waits_for = s.CharField(
-        allow_null=True, help_text="why no engine has it yet, while it is PENDING"
+        allow_null=True,
+        help_text="why no engine has it yet, while it is PENDING; then why none of its"
+        " tasks goes on, as when a live source has no connection left for its user",
     )
     error = StatementError(allow_null=True)
     progress = StatementProgress(allow_null=True, help_text="while it runs")

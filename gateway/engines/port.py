@@ -46,7 +46,8 @@ class EngineRefused(TerminalError):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a running statement is; `rows` and `bytes` of what it has read."""
+    """How far a running statement is; `rows` and `bytes` of what it has read.
+    `waits_for`: why no task of it goes on; empty while one does."""
 
     tasks_done: int
     tasks: int
@@ -54,6 +55,7 @@ class Progress:
     stages: int
     rows: int
     bytes: int
+    waits_for: str = ""
 
 
 class EngineQuestions(Protocol):

@@ -374,7 +374,11 @@ class FakeEngine:
         return session
 
     def progress(self, operation: EngineOperation) -> Progress | None:
-        """Nothing is known."""
+        """Of what waits only: its one task."""
+        for session in self.sessions:
+            found = session._statements.get(operation.guid)
+            if found and found.answer.waits:
+                return Progress(0, 1, 0, 1, 0, 0, waits_for=found.answer.waits)
         return None
 
     def reads(self, operation: EngineOperation) -> ReadTables | None:

@@ -72,6 +72,15 @@ class Sleeper:
         await self.wait(sleeps=True)
         return operation, fetch
 
+    def until_it_waits(self, operation: EngineOperation, source: str) -> None:
+        name, reason = operation.guid.hex(), f"waits for a connection to {source}"
+
+        def does() -> bool:
+            told = self.bench.tell("progress", statement=name)["progress"]
+            return bool(told) and reason in told["waits_for"]
+
+        wait_for(does, f"that it {reason}", pause=0.2)
+
     def end(self, statement: str, ending: Ending) -> None:
         """While its rows are fetched."""
 
@@ -168,12 +177,7 @@ def test_a_cancelled_statement_waits_for_no_connection(sleeper: Sleeper) -> None
     async def cancelled() -> None:
         first, fetch = await sleeper.fetched("select * from narrow_pg.public.slow")
         second = await session.execute(waiting)
-        name = second.guid.hex()
-        await asyncio.to_thread(
-            wait_for,
-            lambda: sleeper.bench.tell("progress", statement=name)["progress"],
-            "its tasks to wait",
-        )
+        await asyncio.to_thread(sleeper.until_it_waits, second, "narrow_pg")
         await session.cancel(second)
         assert (await session.status(second)).state is OperationState.CANCELED
         assert sleeper.asleep() == 1
@@ -202,7 +206,11 @@ def test_one_user_leaves_a_connection_to_the_others(
             assert not status.state.is_terminal, status
             status = await session.status(second)
         assert (await eve._run(count)).rows == [(9,)]
+        third = await session.execute("select id from slow_pg.public.few")
+        rows = asyncio.create_task(session.fetch(third, Orientation.NEXT, 1000))
+        await asyncio.to_thread(sleeper.until_it_waits, third, "slow_pg")
         await session.close_operation(first)
+        assert (await rows).rows
         while not status.state.is_terminal:
             status = await session.status(second)
         assert status.state is OperationState.FINISHED

@@ -95,6 +95,20 @@ def test_a_long_statement_is_202_and_can_be_cancelled(rest, gateway):
     assert ann.get(one).json()["state"] == "CANCELED"
 
 
+def test_a_statement_that_waits_in_the_engine_tells_for_what(rest, gateway):
+    why = "waits for a connection to shop_pg"
+    gateway.engine.answers = lambda sql: FakeAnswer(seconds=60, waits=why)
+    ann = rest("ann")
+    reply = ann.post(URL, {"sql": "select slow", "wait_seconds": 0}, format="json")
+    one = f"{URL}/{reply.json()['id']}"
+    told = wait_for(
+        lambda: (body := ann.get(one).json())["state"] == "RUNNING" and body, "its run"
+    )
+    assert (told["waits_for"], told["progress"]["tasks"]) == (why, 1)
+    assert "waits_for" not in told["progress"]
+    assert ann.post(f"{one}:cancel").json()["waits_for"] is None
+
+
 def test_a_full_disk_of_results_is_said_and_the_next_one_finds_room(
     rest, gateway, monkeypatch
 ):

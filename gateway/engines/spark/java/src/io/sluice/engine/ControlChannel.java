@@ -73,12 +73,13 @@ final class ControlChannel implements Runnable {
   }
 
   /** Tells how far a statement is; dropped when nobody listens. */
-  void progress(String statement, Progress.Counts counts) {
+  void progress(String statement, Progress.Counts counts, String waitsFor) {
     ObjectNode message = json.createObjectNode().put("type", "progress");
     message.put("statement", statement);
     message.put("tasks_done", counts.tasksDone).put("tasks", counts.tasks);
     message.put("stages_done", counts.stagesDone).put("stages", counts.stages);
     message.put("rows", counts.rows).put("bytes", counts.bytes);
+    message.put("waits_for", waitsFor == null ? "" : waitsFor);
     try {
       send(message);
     } catch (IOException e) {

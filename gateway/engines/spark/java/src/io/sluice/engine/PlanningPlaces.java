@@ -73,7 +73,7 @@ final class PlanningPlaces {
   }
 
   private String reason() {
-    return "INFO  : waits to be planned: "
+    return "waits to be planned: "
         + each
         + " other statements of this user are being planned, and so many may be at once";
   }

@@ -9,7 +9,6 @@ import org.apache.hive.service.cli.OperationHandle;
 import org.apache.hive.service.cli.operation.Operation;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkStatusTracker;
-import org.apache.spark.sql.hive.thriftserver.SparkExecuteStatementOperation;
 import org.apache.spark.status.AppStatusStore;
 import org.apache.spark.status.api.v1.StageData;
 import org.apache.spark.status.api.v1.StageStatus;
@@ -61,16 +60,15 @@ final class Progress {
         .get()
         .forEach(
             (handle, operation) -> {
-              if (operation instanceof SparkExecuteStatementOperation statement
-                  && !operation.getStatus().getState().isTerminal()) {
-                tell(handle, statement.statementId());
+              if (operation instanceof Statement statement && statement.isUnderWay()) {
+                tell(handle, statement);
               }
             });
   }
 
-  private void tell(OperationHandle handle, String jobGroup) {
+  private void tell(OperationHandle handle, Statement statement) {
     Counts counts = new Counts();
-    for (int job : tracker.getJobIdsForGroup(jobGroup)) {
+    for (int job : tracker.getJobIdsForGroup(statement.statementId())) {
       var info = tracker.getJobInfo(job);
       if (info.isEmpty()) {
         continue;
@@ -83,7 +81,7 @@ final class Progress {
       }
     }
     if (counts.tasks > 0) {
-      control.progress(nameOf(handle), counts);
+      control.progress(nameOf(handle), counts, statement.waitsFor());
     }
   }
 

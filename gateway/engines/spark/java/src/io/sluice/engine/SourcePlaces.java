@@ -77,7 +77,7 @@ final class SourcePlaces {
   /** What a user reads who waits for one. */
   synchronized String reason(String datasource, String user) {
     long mine = of(user);
-    return "INFO  : waits for a connection to "
+    return "waits for a connection to "
         + datasource
         + ": statements of yours have "
         + mine

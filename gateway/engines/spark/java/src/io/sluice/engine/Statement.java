@@ -42,7 +42,7 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
   private static final long POLL_SECONDS = 5; // as long as a question for its status waits
   private volatile HiveSQLException ended;
   private volatile Thread ender;
-  private volatile HiveSQLException wait;
+  private volatile String wait;
   private final Object reading = new Object();
   private Thread reader; // of a batch; guarded by `reading`, as is the next
   private boolean isLeft;
@@ -152,7 +152,19 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
 
   /** Its status tells the reason from now on; null when it does not wait any more. */
   void waitsFor(String reason) {
-    wait = reason == null ? null : new HiveSQLException(reason);
+    wait = reason;
+  }
+
+  /** True while tasks may run for it, those of the rows that its client reads among them. */
+  boolean isUnderWay() {
+    OperationState state = super.getStatus().getState();
+    boolean isReading = state == OperationState.FINISHED && !isWhole() && isBeingRead();
+    return isReading || !state.isTerminal();
+  }
+
+  /** Null when it does not wait. */
+  String waitsFor() {
+    return wait;
   }
 
   @Override
@@ -180,8 +192,11 @@ final class Statement extends SparkExecuteStatementOperation implements SpoolRoo
     if (status.getState() == OperationState.FINISHED && isWhole()) {
       return new OperationStatus(OperationState.FINISHED, WHOLE);
     }
-    boolean isWaiting = wait != null && status.getState() == OperationState.RUNNING;
-    return isWaiting ? new OperationStatus(OperationState.RUNNING, wait) : status;
+    String waits = wait;
+    boolean isWaiting = waits != null && status.getState() == OperationState.RUNNING;
+    return isWaiting
+        ? new OperationStatus(OperationState.RUNNING, new HiveSQLException("INFO  : " + waits))
+        : status;
   }
 
   /** Its thread tells how it ended as its last act; one that was stopped then told nothing. */
