@@ -225,11 +225,16 @@ CHANGED_POSTGRESQL = {
     "boolean": [("5", "integer")],
     "date": [("'2026-01-02 03:04:05'", "timestamp")],
     "timestamp without time zone": [("'2026-01-02 03:04:05+08'", "timestamptz")],
+    "integer[]": [("'{x}'", "text[]"), ("'{}'", "text")],
+    "numeric(10,2)[]": [("'{1.255}'", "numeric(10,3)[]")],
 }
 WIDER_POSTGRESQL = {
     "integer": [("7", "smallint"), ("7", "bigint")],
     "numeric(10,2)": [("1.25", "numeric(9,2)")],
     "character varying(9)": [("'abc'", "text")],
+    "oid": [("4294967295", "oid")],
+    "integer[]": [("'{7}'", "smallint[]"), ("'{7}'", "positive[]")],
+    "numeric(10,2)[]": [("'{1.25}'", "numeric(9,2)[]")],
 }
 
 
@@ -260,11 +265,13 @@ def test_a_column_of_another_type_has_to_be_discovered(
         maria.table("live", name, planned)
         require_told(reader, f"shop_my.live.{name}", is_changed, now)
     found = kinds(CHANGED_POSTGRESQL if is_changed else WIDER_POSTGRESQL)
+    lake_bench.sql("CREATE DOMAIN positive AS integer CHECK (VALUE > 0)")
     for at, (before, value, now) in enumerate(found):
         name = f"now_{is_changed}_{at}".lower()
         lake_bench.sql(f"CREATE TABLE {name} (id int PRIMARY KEY, v {now})")
         lake_bench.sql(f"INSERT INTO {name} VALUES (1, {value})")
-        lake = postgresql_type(SourceType(before)).type
+        element = before.removesuffix("[]") if before.endswith("[]") else ""
+        lake = postgresql_type(SourceType(before, element=element)).type
         odd_pg.table("public", name, [("id", "integer", "int"), ("v", before, lake)])
         require_told(reader, f"odd_pg.public.{name}", is_changed, now)
 

@@ -3,7 +3,9 @@ package io.sluice.engine;
 import java.sql.ResultSetMetaData;
 import java.sql.SQLException;
 import java.sql.Types;
+import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
@@ -12,6 +14,7 @@ import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
@@ -25,6 +28,26 @@ final class SourceTypes {
   private static final int DIGITS_OF_BIGINT = 20;
   private static final int MOST_PLACES = 1023;
 
+  /** PostgreSQL's names of elements whose texts are values of a type. */
+  private static final Map<String, Set<String>> ELEMENTS =
+      Map.of(
+          "boolean", Set.of("bool"),
+          "integer", Set.of("int2", "int4"),
+          "long", Set.of("int2", "int4", "int8", "oid"),
+          "float", Set.of("float4"),
+          "double", Set.of("float4", "float8"),
+          "binary", Set.of("bytea"),
+          "date", Set.of("date"),
+          "timestamp", Set.of("timestamptz"),
+          "timestamp_ntz", Set.of("timestamp"));
+
+  private static final Set<String> BUILT_IN =
+      Words.of(
+          """
+          bool int2 int4 int8 oid float4 float8 numeric money bytea date time timetz timestamp
+          timestamptz interval text varchar bpchar json jsonb uuid
+          """);
+
   private SourceTypes() {}
 
   /** {@code at}: the place of a column, as it is stored, in an answer of the source. */
@@ -32,7 +55,8 @@ final class SourceTypes {
     int type = now.getColumnType(at);
     String name = now.getColumnTypeName(at);
     if (planned instanceof IntegerType || planned instanceof LongType) {
-      return isWhole(type, name) && (type != Types.BIGINT || now.isSigned(at));
+      boolean isOfBigint = now.isSigned(at) || name.equals("oid");
+      return isWhole(type, name) && (type != Types.BIGINT || isOfBigint);
     } else if (planned instanceof BooleanType) {
       return type == Types.BIT || type == Types.BOOLEAN;
     } else if (planned instanceof DecimalType decimal) {
@@ -48,8 +72,23 @@ final class SourceTypes {
       return name.equals("timestamptz") || name.equals("TIMESTAMP");
     } else if (planned instanceof TimestampNTZType) {
       return name.equals("timestamp") || name.equals("DATETIME");
+    } else if (planned instanceof ArrayType array) {
+      return type == Types.ARRAY && isExactElement(array.elementType(), now, at);
     }
-    return true; // texts and bytes say what there is, arrays are read from their text
+    return true; // texts and bytes say what there is
+  }
+
+  /** Of a domain, as of any type that was made there, nothing tells what it stands for. */
+  private static boolean isExactElement(DataType planned, ResultSetMetaData now, int at)
+      throws SQLException {
+    String name = now.getColumnTypeName(at).substring(1); // PostgreSQL's, as _int4
+    if (planned instanceof StringType || !BUILT_IN.contains(name)) {
+      return true;
+    } else if (planned instanceof DecimalType decimal) {
+      return name.equals("numeric")
+          && isWithin(decimal, Types.NUMERIC, now.getPrecision(at), now.getScale(at));
+    }
+    return ELEMENTS.get(planned.typeName()).contains(name);
   }
 
   private static boolean isWhole(int type, String name) {
