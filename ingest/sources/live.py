@@ -19,9 +19,6 @@ from ingest.sources.port import SourceAccess
 from ingest.sources.postgresql import connection as postgresql
 
 _URL, _DRIVER = "url", "driver"
-# So many rows are asked for together, however narrow those before were: if they are
-# wider than `LIMITS.result_bytes` together, that is an error.
-_MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ _KINDS = {
         # the server says so itself, before its silent socket is taken for dead
         LIMITS.statement,
         # constants get the type that their casts name
-        {"stringtype": "unspecified", "adaptiveFetchMaximum": str(_MOST_ROWS)},
+        {"stringtype": "unspecified"},
         # it looks for its client by itself
         lambda access: None,
     ),

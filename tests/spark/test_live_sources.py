@@ -329,7 +329,11 @@ CREATE VIEW {name} AS SELECT i AS id,
 
 @pytest.mark.parametrize(
     ("name", "at", "wide", "rows"),
-    [("first_wide", "<= 90", 1_000_000, 200), ("later_wide", "> 300", 40_000, 2_300)],
+    [
+        ("first_wide", "<= 90", 1_000_000, 200),
+        ("too_wide", "<= 20", 5_000_000, 40),
+        ("later_wide", "> 300", 40_000, 2_300),
+    ],
 )
 def test_rows_may_be_wide(
     shop: Shop, bench: EngineBench, name: str, at: str, wide: int, rows: int
@@ -343,6 +347,20 @@ def test_rows_may_be_wide(
     client = bench.connect("wes")
     counted = f"select count(*), max(length(doc)) from shop_pg.public.{name}"
     assert client.rows(counted) == [(rows, wide)]
+    client.close()
+
+
+def test_columns_whose_names_differ_in_case_are_told_apart_by_nobody(
+    shop: Shop, bench: EngineBench
+) -> None:
+    twins = [("id", "integer", "int"), ("Note", "text", "string")]
+    shop.source.table("public", "twins", [*twins, ("note", "text", "string")])
+    bench.policy("tom", sources=["shop_pg"])
+    client = bench.connect("tom")
+    for statement in ("select id from {}", "describe {}"):
+        found = client.run(statement.format("shop_pg.public.twins"))
+        assert found.sql_state == "42711", found
+        assert "Rename one at the source" in found.error
     client.close()
 
 

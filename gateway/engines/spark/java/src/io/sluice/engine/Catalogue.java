@@ -78,7 +78,13 @@ final class Catalogue {
     if (answer.hasNonNull("access")) {
       Sources.store(found.datasource(), answer.get("access"));
     }
-    return policy.maySee(found) ? found : null;
+    if (!policy.maySee(found)) {
+      return null;
+    }
+    if (found.hasTwins()) {
+      throw Denied.twins(found.name());
+    }
+    return found;
   }
 
   /**

@@ -98,6 +98,16 @@ final class Denied extends RuntimeException implements SparkThrowable {
         "SHOW PARTITIONS is not allowed on " + table + ", which is not partitioned.");
   }
 
+  /** With the class and the state that Spark has for it; which columns, not all may know. */
+  static Denied twins(String table) {
+    return new Denied(
+        "COLUMN_ALREADY_EXISTS",
+        "42711",
+        table
+            + " has columns whose names differ only in the case of letters, which are one name"
+            + " here. Rename one at the source, then discover it again.");
+  }
+
   static Denied olderSource() {
     return unsupported(
         "A live source is read as it is now: it has no older states. Of its tables' copies in the"

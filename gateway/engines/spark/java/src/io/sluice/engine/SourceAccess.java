@@ -59,9 +59,15 @@ final class SourceAccess {
     return mark;
   }
 
-  /** A connection in a transaction that reads only, with the limits of a session. */
-  Connection open() throws SQLException {
-    Connection made = driver().connect(url, properties);
+  /**
+   * A connection in a transaction that reads only, with the limits of a session. most: rows that
+   * PostgreSQL's driver may ask for at a time.
+   */
+  Connection open(int most) throws SQLException {
+    Properties all = new Properties();
+    all.putAll(properties);
+    all.setProperty("adaptiveFetchMaximum", String.valueOf(most));
+    Connection made = driver().connect(url, all);
     try {
       made.setAutoCommit(false);
       made.setReadOnly(true);

@@ -27,7 +27,7 @@ final class SourceErrors {
   }
 
   /** PostgreSQL's driver calls it a failure to communicate. */
-  private static boolean isTooWide(SQLException error) {
+  static boolean isTooWide(SQLException error) {
     return String.valueOf(error.getMessage()).startsWith("Result set exceeded maxResultBuffer");
   }
 

@@ -49,7 +49,7 @@ final class SourceLocks {
   }
 
   private void lookAt(String datasource) {
-    try (Connection asking = Sources.accessOf(datasource).open()) {
+    try (Connection asking = Sources.accessOf(datasource).open(1)) {
       for (SourceStatement statement : running) {
         if (statement.datasource().equals(datasource) && mayBeInTheWay(statement)) {
           statement.sawWaiting(isWaitedFor(asking, statement), PATIENT_LOOKS);

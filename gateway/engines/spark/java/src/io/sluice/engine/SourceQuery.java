@@ -11,7 +11,10 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
 
 /**
  * A SELECT for a source, without any secret. Values that a user wrote are parameters.
@@ -31,7 +34,15 @@ record SourceQuery(
     int limit)
     implements Serializable {
   /** Rows at a time; PostgreSQL's driver goes by how wide they are after the first ones. */
-  private static final int FETCHED = 16;
+  static final int FETCHED = 16;
+
+  /** At most, however narrow those before were: if they are too wide, that is an error. */
+  private static final int MOST = 1_000;
+
+  /** Where no row can be wide: each time takes a way to the source and back. */
+  private static final int MOST_NARROW = 10_000;
+
+  private static final int VALUES = 100_000; // of these
 
   record Item(String expression, DataType type) implements Serializable {}
 
@@ -83,7 +94,27 @@ record SourceQuery(
     }
   }
 
-  PreparedStatement prepare(Connection connection, String mark) throws SQLException {
+  /** Rows that PostgreSQL's driver may ask for at a time. fetched: those it asks for first. */
+  int mostAtATime(int fetched) {
+    if (fetched < FETCHED) {
+      return fetched;
+    }
+    return isNarrow() ? Math.min(MOST_NARROW, VALUES / Math.max(1, output.size())) : MOST;
+  }
+
+  /** True when the type of each value bounds its width. */
+  private boolean isNarrow() {
+    return output.stream()
+        .map(Item::type)
+        .noneMatch(
+            type ->
+                type instanceof StringType
+                    || type instanceof BinaryType
+                    || type instanceof ArrayType);
+  }
+
+  PreparedStatement prepare(Connection connection, String mark, int fetched)
+      throws SQLException {
     String items =
         output.isEmpty()
             ? "1"
@@ -91,7 +122,7 @@ record SourceQuery(
     String sql = "SELECT /* " + mark + " */ " + items + " FROM " + relation + rest();
     PreparedStatement made =
         connection.prepareStatement(sql, ResultSet.TYPE_FORWARD_ONLY, ResultSet.CONCUR_READ_ONLY);
-    made.setFetchSize(FETCHED);
+    made.setFetchSize(fetched);
     List<String> values = where.stream().flatMap(each -> each.values().stream()).toList();
     int place = 0;
     for (String value : SourceTexts.storable(values, connection)) {

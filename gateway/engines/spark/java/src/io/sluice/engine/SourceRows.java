@@ -13,6 +13,7 @@ import org.apache.spark.sql.connector.read.PartitionReader;
  * until the last one taken.
  */
 final class SourceRows implements PartitionReader<InternalRow> {
+  private static final int FEWER = 4; // times, when the first rows are too wide together
   private final SourceQuery query;
   private final TaskContext task = TaskContext.get();
   private final SourceValue[] values;
@@ -67,8 +68,17 @@ final class SourceRows implements PartitionReader<InternalRow> {
 
   private void open() throws SQLException {
     place = Sources.place(query.datasource(), task);
-    statement = new SourceStatement(query.datasource());
-    rows = statement.run(query, 0);
+    for (int fetched = SourceQuery.FETCHED; rows == null; fetched /= FEWER) {
+      statement = new SourceStatement(query, fetched);
+      try {
+        rows = statement.run(0);
+      } catch (SQLException e) {
+        if (!SourceErrors.isTooWide(e) || fetched == 1) {
+          throw e;
+        }
+        statement.close();
+      }
+    }
   }
 
   /** What the source would still send is not read to its end. */

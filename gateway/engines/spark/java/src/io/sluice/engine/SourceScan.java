@@ -115,8 +115,8 @@ final class SourceScan implements Batch, SupportsReportStatistics {
       return null;
     }
     try (place;
-        SourceStatement statement = new SourceStatement(table.datasource())) {
-      ResultSet found = statement.run(both, RANGE_SECONDS);
+        SourceStatement statement = new SourceStatement(both, SourceQuery.FETCHED)) {
+      ResultSet found = statement.run(RANGE_SECONDS);
       found.next();
       long[] ends = {found.getLong(1), found.getLong(2)};
       return found.wasNull() ? null : ends;

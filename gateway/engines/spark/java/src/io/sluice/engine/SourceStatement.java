@@ -14,34 +14,35 @@ import org.postgresql.PGConnection;
  * cancelled at the source as soon as nobody waits for it ({@link Sources#look}).
  */
 final class SourceStatement implements AutoCloseable {
-  private final String datasource;
+  private final SourceQuery query;
+  private final int fetched;
   private final TaskContext task = TaskContext.get();
   private final String planned = task == null ? TaskWatch.statementHere() : "";
   private final String mark;
   private final Connection connection;
   private final AtomicBoolean isCancelling = new AtomicBoolean();
   private final long begun = System.nanoTime();
-  private volatile String relation = "";
   private volatile boolean gaveWay;
   private int looksInTheWay; // of one thread at a time
 
-  SourceStatement(String datasource) throws SQLException {
-    this.datasource = datasource;
-    SourceAccess access = Sources.accessOf(datasource);
+  /** fetched: rows that it takes at a time, at first. */
+  SourceStatement(SourceQuery query, int fetched) throws SQLException {
+    this.query = query;
+    this.fetched = fetched;
+    SourceAccess access = Sources.accessOf(query.datasource());
     this.mark = access.mark();
-    this.connection = access.open();
+    this.connection = access.open(query.mostAtATime(fetched));
   }
 
   /** seconds: that its first rows may take; 0 = as long as the source allows. */
-  ResultSet run(SourceQuery query, int seconds) throws SQLException {
-    relation = query.relation();
+  ResultSet run(int seconds) throws SQLException {
     if (seconds > 0) {
       // of a source that answers nothing any more the driver waits for its own cancel
       connection.setNetworkTimeout(Runnable::run, 2_000 * seconds);
     }
     Sources.running(this);
     query.requireTypes(connection, mark);
-    PreparedStatement made = query.prepare(connection, mark);
+    PreparedStatement made = query.prepare(connection, mark, fetched);
     made.setQueryTimeout(seconds);
     return made.executeQuery();
   }
@@ -58,7 +59,7 @@ final class SourceStatement implements AutoCloseable {
   }
 
   String datasource() {
-    return datasource;
+    return query.datasource();
   }
 
   long nanosOld() {
@@ -72,6 +73,7 @@ final class SourceStatement implements AutoCloseable {
 
   /** The table's name without that of its database, as nobody has to write that. */
   String table() {
+    String relation = query.relation();
     String last = relation.substring(relation.lastIndexOf(".`") + 1);
     return last.replaceAll("^`|`$", "").replace("``", "`");
   }
@@ -96,7 +98,7 @@ final class SourceStatement implements AutoCloseable {
 
   /** True when that task reads that source by it. */
   boolean isOf(TaskContext other, String source) {
-    return task != null && task == other && datasource.equals(source);
+    return task != null && task == other && datasource().equals(source);
   }
 
   /**

@@ -66,6 +66,12 @@ record SourceTable(
     return schema;
   }
 
+  /** True when SQL here, to which case is nothing, cannot tell two of its columns apart. */
+  boolean hasTwins() {
+    return columns.stream().map(column -> Words.lower(column.name())).distinct().count()
+        < columns.size();
+  }
+
   SourceColumn column(String name) {
     for (SourceColumn column : columns) {
       if (Words.lower(column.name()).equals(Words.lower(name))) {
