@@ -97,6 +97,12 @@ def test_a_struct_of_star_has_the_same(rita: Client) -> None:
     assert (found["email"], found["born"]) == ("***", "1987-01-01")
 
 
+def test_a_struct_of_nothing_is_no_column_of_a_result(rita: Client) -> None:
+    found = rita.run("select named_struct('a', struct()) as s")
+    assert (found.sql_state, "struct without fields" in found.error) == ("0A000", True)
+    assert rita.rows("select to_json(struct())") == [("{}",)]
+
+
 def test_masks_keep_their_columns_type(rita: Client) -> None:
     found = rita.run("select email, born from shop.people where id = 1")
     assert [c.type_id for c in found.columns] == [7, 17]

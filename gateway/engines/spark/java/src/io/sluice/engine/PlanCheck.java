@@ -1,10 +1,12 @@
 package io.sluice.engine;
 
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
@@ -17,7 +19,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * The authority: judges the analysed plan of one statement by allow-lists, default deny. A table
@@ -48,6 +52,7 @@ final class PlanCheck extends PlanWalk {
 
   void check(LogicalPlan plan) {
     walk(plan);
+    plan.output().foreach(Functions.of(PlanCheck::requireFields));
     Statement statement = Statement.here();
     if (statement != null && !DESCRIBING.get()) {
       statement.reads(plan, policy.version());
@@ -149,6 +154,19 @@ final class PlanCheck extends PlanWalk {
       throw Denied.forbidden(
           "Expression " + Denied.words(expression) + " is not open to SQL users.");
     }
+  }
+
+  /** Spark finds no way to hand such a column out, and says so in words of its own. */
+  private static void requireFields(Attribute column) {
+    if (!hasField(column.dataType())) {
+      throw Denied.unsupported(
+          "A result cannot have " + column.name() + ", which is a struct without fields.");
+    }
+  }
+
+  private static boolean hasField(DataType type) {
+    return !(type instanceof StructType struct)
+        || Arrays.stream(struct.fields()).anyMatch(field -> hasField(field.dataType()));
   }
 
   /** Hidden metadata columns tell where files lie. */
