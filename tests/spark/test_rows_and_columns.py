@@ -103,6 +103,19 @@ def test_a_struct_of_nothing_is_no_column_of_a_result(rita: Client) -> None:
     assert rita.rows("select to_json(struct())") == [("{}",)]
 
 
+@pytest.mark.parametrize(
+    ("failing", "state"), [("id / 0", "22012"), ("cast(name as int)", "22018")]
+)
+def test_what_a_task_fails_at_has_its_state(
+    rita: Client, failing: str, state: str
+) -> None:
+    of_all = f"select max({failing}) from shop.people"
+    for statement in (of_all, f"select id from shop.people where id > ({of_all})"):
+        found = rita.run(statement, {"spark.sql.ansi.enabled": "true"})
+        assert found.sql_state == state, found
+        assert "to bypass this error" in found.error
+
+
 def test_masks_keep_their_columns_type(rita: Client) -> None:
     found = rita.run("select email, born from shop.people where id = 1")
     assert [c.type_id for c in found.columns] == [7, 17]

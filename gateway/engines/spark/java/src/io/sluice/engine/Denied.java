@@ -152,8 +152,8 @@ final class Denied extends RuntimeException implements SparkThrowable {
   }
 
   /**
-   * What a task was refused with, for its user: Spark tells that its job was aborted, with neither
-   * class nor state. Null when there is no such thing, or it has its state.
+   * What a task was refused with or failed at, for its user: Spark tells that its job was aborted,
+   * with neither class nor state. Null when there is no such thing, or it has its state.
    */
   static HiveSQLException inTask(Throwable error) {
     if (error instanceof HiveSQLException told && told.getSQLState() != null) {
@@ -163,6 +163,9 @@ final class Denied extends RuntimeException implements SparkThrowable {
       if (cause instanceof Denied denied) {
         String message = "[" + denied.errorClass + "] " + denied.getMessage();
         return new HiveSQLException(message, denied.sqlState);
+      }
+      if (cause instanceof SparkThrowable failed && failed.getSqlState() != null) {
+        return new HiveSQLException(cause.getMessage(), failed.getSqlState());
       }
     }
     return null;
