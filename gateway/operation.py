@@ -111,6 +111,15 @@ class RunEnd(StrEnum):
     RIGHTS = "it ran with rights that were no longer those of its user"
 
 
+# For people, by how the run before ended.
+_AGAIN = {
+    RunEnd.ENGINE: "the query engine ended; another one starts and runs the statement"
+    " again",
+    RunEnd.MEMORY: "the query engine was short of memory; the statement runs again",
+    RunEnd.RIGHTS: "your privileges changed meanwhile; the statement runs again",
+}
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """One attempt at a statement in an engine.
@@ -256,6 +265,11 @@ class Operation:
         """Append a line to the operation's log, unless the last one is the same."""
         if len(self.log) < LOG_LINES and line not in self.log[-1:]:
             self.log.append(line)
+
+    def log_another_run(self) -> None:
+        """Tell in its log why the newest run is not the last one."""
+        if self.run and self.run.end:
+            self.log_line(_AGAIN[self.run.end])
 
     def new_log_lines(self) -> list[str]:
         lines = self.log[self.log_position :]

@@ -54,7 +54,6 @@ from gateway.work_queue import DatabaseAway
 log = logging.getLogger(__name__)
 
 WHOLE_SECONDS = 2.0  # for an engine to say whether it has all rows of a result
-RUNS_AGAIN = "the query engine ended; the statement runs again on the next one"
 _STATES = {
     "schema_not_found": NO_SUCH_SCHEMA,
     "live_source_used": UNSUPPORTED,
@@ -292,7 +291,7 @@ class Session:
 
     async def _run_again(self, operation: Operation) -> None:
         """Make a result again of which nothing was handed out."""
-        operation.log_line(RUNS_AGAIN)
+        operation.log_another_run()
         if operation.reader:
             operation.reader.close()
         until = operation.started + self._services.limits.statement_seconds
@@ -455,12 +454,13 @@ class Session:
                 if isinstance(raised, EngineUnavailable):
                     self._engine.give_up(run)
                 if self._is_lost(operation, raised):
-                    operation.log_line(RUNS_AGAIN)
+                    operation.log_another_run()
                     continue
                 error = raised
             is_left = operation.is_left
             if not is_left and not await self._engine.has_rights_of(run, version):
                 run.end = RunEnd.RIGHTS
+                operation.log_another_run()
                 self._engine.drop(run)
                 continue
             if error:

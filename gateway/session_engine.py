@@ -137,7 +137,8 @@ class SessionEngine:
 
     async def _ready(self, operation: Operation) -> EngineClient:
         supervisor = self._services.supervisor
-        if supervisor.facts().state is not EngineState.READY:
+        is_ready = supervisor.facts().state is EngineState.READY
+        if not is_ready and not operation.runs:  # else its last line says why
             operation.log_line("the query engine is starting")
         return await supervisor.ready(seconds=self._services.limits.engine_wait_seconds)
 

@@ -79,6 +79,14 @@ def test_a_statement_runs_is_watched_and_cancelled(world, browse, gateway):
     assert "data-poll" not in ended
 
 
+def test_one_whose_engine_ended_says_what_comes_of_it(world, browse, gateway):
+    _, answers = gateway
+    answers["statement"] = {**RUNNING, "waits_for": "the engine ended; it runs again"}
+    text = run(browse("ann"))
+    assert "The engine ended; it runs again." in text
+    assert "Running." not in text
+
+
 def test_a_statement_that_ended_says_so_before_its_line_of_the_audit(
     world, browse, gateway
 ):

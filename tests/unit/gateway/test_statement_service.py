@@ -13,7 +13,7 @@ from core.errors import InvalidRequest
 from core.sentences import Sentence
 from gateway.hs2.values import OperationType
 from gateway.limits import GatewayLimits
-from gateway.operation import Operation
+from gateway.operation import Operation, RunEnd
 from gateway.rows import ResultFile
 from gateway.services import Services
 from gateway.statement_service import PER_USER, Statement, StatementService
@@ -52,8 +52,12 @@ def test_a_statement_says_what_it_waits_for_until_an_engine_has_it(
     made.operation.log_line(why)
     told = made.describe()
     assert (told["waits_for"], told["sentences"]) == (why, {why: why.origin})
-    made.operation.runs.append(cast(Any, SimpleNamespace(end=None)))
+    run = SimpleNamespace(end=None)
+    made.operation.runs.append(cast(Any, run))
     assert made.describe()["waits_for"] is None
+    run.end = RunEnd.ENGINE
+    made.operation.log_another_run()
+    assert "runs the statement again" in made.describe()["waits_for"]
 
 
 def test_a_user_has_so_many_running_statements(tmp_path: Path) -> None:
