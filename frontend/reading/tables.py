@@ -71,11 +71,16 @@ class TablePipeline:
     @property
     def usual(self) -> list[TableAction]:
         """What is asked for often; `more`: the rest."""
-        return [action for action in self.actions if action.name in USUAL]
+        return [action for action in self.actions if self._is_usual(action)]
 
     @property
     def more(self) -> list[TableAction]:
-        return [action for action in self.actions if action.name not in USUAL]
+        return [action for action in self.actions if not self._is_usual(action)]
+
+    def _is_usual(self, action: TableAction) -> bool:
+        """Only a decision brings on a table that waits for one."""
+        is_undecided = bool(self.change and self.change.changes)
+        return action.name in USUAL and not (is_undecided and action.name == "resume")
 
     @property
     def missed(self) -> list[str]:

@@ -39,7 +39,7 @@ from frontend.reading.tables import figures_of, pipeline_for
 from frontend.views.jobs import activity_shown
 from ingest.alerts.rules import STALLED
 from ingest.alerts.store import open_on
-from ingest.models.states import MOVING, PAUSED
+from ingest.models.states import MOVING
 from ingest.pipelines.activity import Activity
 from ingest.pipelines.job_selectors import JobFilter
 from ingest.pipelines.sampling import sample_for
@@ -47,7 +47,6 @@ from ingest.pipelines.table_status import standings
 
 SHOWN = 5
 ROWS_SHOWN = 20
-UNDECIDED = "UNDECIDED"  # paused until somebody decides about changed columns
 SAMPLE_ROWS = 20
 STEPS_SHOWN = 20
 MOST_GRANTS = 200
@@ -213,9 +212,6 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
     newest = rows_of(request.principal, _activity(request, table)[0:SHOWN])
     is_moving = table.status in MOVING or any(row.is_moving for row in newest)
     pipeline = pipeline_for(request.principal, table)
-    standing = standings([table.pk]).states.get(table.pk, table.status)
-    if standing == PAUSED and pipeline.change and pipeline.change.changes:
-        standing = UNDECIDED
     return {
         "pipeline": pipeline,
         "ages": age_charts(pipeline.row, timezone.now()) if pipeline.row else [],
@@ -224,7 +220,7 @@ def _moving(request: PageRequest, table: Table) -> dict[str, object]:
         "stalled": open_on(table.pk, {STALLED}).first(),
         "alerts": open_alerts(request.principal, table),
         "verified": verified_of(request.principal, table.pk),
-        "standing": standing,
+        "standing": standings([table.pk]).states.get(table.pk, table.status),
         "is_moving": is_moving,
         "poll_seconds": 2 if is_moving else 10,
     }

@@ -25,7 +25,7 @@ from ingest.maintenance.health_list import FAIR, healths_for
 from ingest.models import TableHealth
 from ingest.models.alerts import Alert
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED
-from ingest.pipelines.table_status import FAILING, standings
+from ingest.pipelines.table_status import FAILING, UNDECIDED, standings
 
 MOST_COUNTED = 100
 STOPPED = (FAILED, NEEDS_RESYNC, PAUSED)
@@ -132,9 +132,9 @@ def concerns_for(
             found.setdefault(alert.table_id, _alerted(alert))
         else:
             sources.append(_alerted(alert))
-    stand = standings(pk for pk, one in found.items() if pk and one.alert).states
-    for pk in (pk for pk, standing in stand.items() if standing == FAILING):
-        found[pk] = replace(found[pk], state=FAILING)
+    for pk, standing in standings(pk for pk in found if pk).states.items():
+        if standing in {FAILING, UNDECIDED}:
+            found[pk] = replace(found[pk], state=standing)
     rest = healths_for(principal).exclude(table__in=list(found))
     shown = rest.select_related("table__database").only(
         "table__name", "table__database__name", "issues", "problem"

@@ -261,6 +261,7 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
             ),
             code="source_altered",
             hint=drift.impossible or APPROVE,
+            repair="" if drift.impossible else "approve-schema-change",
         )
     altered = needed_resync.altered(pipeline)
     if not altered and shards.is_sharded(pipeline):

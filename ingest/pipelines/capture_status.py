@@ -19,7 +19,7 @@ from ingest.contract.following import SourceLog
 from ingest.models import Pipeline, SourceFollower
 from ingest.models.states import LOADED, RETIRED
 from ingest.pipelines import followers
-from ingest.pipelines.table_status import standing_of
+from ingest.pipelines.table_status import standings
 from ingest.planning.facts import LOG
 
 # A reader reports each second, and its host writes that.
@@ -92,6 +92,7 @@ def capture_status(principal: Principal, source: Datasource) -> CaptureStatus:
     is_followed = bool(tables) or followers.is_followed(source)
     is_whole = whole_sources(principal)(source.name)
     since = [one.waiting_since for one in tables if one.waiting_since]
+    stand = standings(one.lake_table_id or 0 for one in tables).states
     return CaptureStatus(
         desired=row.desired,
         observed=observed,
@@ -112,7 +113,7 @@ def capture_status(principal: Principal, source: Datasource) -> CaptureStatus:
         source_log=SourceLog(
             row.log_kept, row.log_safe, row.log_behind, row.log_status
         ),
-        tables=[_shown(one, now, is_lost=row.code in followers.LOST) for one in tables],
+        tables=[_shown(one, now, stand) for one in tables],
     )
 
 
@@ -159,7 +160,7 @@ def _tables(principal: Principal, source: Datasource, now: datetime) -> list[Pip
     return list(shown.order_by("lake_table__name", "pk"))
 
 
-def _shown(pipeline: Pipeline, now: datetime, *, is_lost: bool) -> TableCapture:
+def _shown(pipeline: Pipeline, now: datetime, stand: dict[int, str]) -> TableCapture:
     table = pipeline.lake
     position = (table.last_commit_position or {}).get("to")
     seen = table.caught_up_at if pipeline.state in LOADED else None
@@ -167,7 +168,7 @@ def _shown(pipeline: Pipeline, now: datetime, *, is_lost: bool) -> TableCapture:
         table=table.pk,
         name=f"lake.{table.database.name}.{table.name}",
         state=pipeline.state,
-        standing=standing_of(pipeline.state, pipeline.failures, is_lost=is_lost),
+        standing=stand.get(table.pk, pipeline.state),
         reason=pipeline.status_reason,
         applied_position=position or None,
         lag_seconds=max(0.0, (now - seen).total_seconds()) if seen else None,

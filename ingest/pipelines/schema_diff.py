@@ -50,10 +50,7 @@ from ingest.planning.plan import (
     with_left_out,
 )
 
-APPROVE = (
-    "look at the change on the table's page and approve it there, or by POST"
-    " /api/v1/tables/{id}:approve-schema-change"
-)
+APPROVE = "look at the change on the table's page and approve it there"
 # What is known of a column that was followed: whether its older values were read.
 PENDING, READ, PARTIAL = "pending", "read", "partial"
 # And of one that a sync met: it cannot be followed before a discovery sees it, too.

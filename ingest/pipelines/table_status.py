@@ -13,15 +13,18 @@ from catalog.access.policy import Principal
 from catalog.models import Table
 from catalog.selectors.tables import TableFilter, tables_for
 from ingest.models import Pipeline, SourceFollower
-from ingest.models.states import CATCHING_UP, LOADED, RETIRED
+from ingest.models.states import CATCHING_UP, LOADED, PAUSED, RETIRED
 from ingest.pipelines.followers import LOST
 from ingest.pipelines.policies.schedule import MANUAL, ON_REQUEST, ONCE
+from ingest.pipelines.schema_approval import undecided
 from ingest.pipelines.selectors import schedule_as_text
 from ingest.planning.facts import LOG
 
-# No state of the machine: the table goes on once a sync goes well, or once somebody has
-# decided about the lost log of its source.
+# No states of the machine. This one goes on once a sync goes well, or once somebody has
+# decided about the lost log of its source,
 FAILING: Final = "FAILING"
+# and this one is paused until somebody has decided about its columns.
+UNDECIDED: Final = "UNDECIDED"
 # A source that restarts makes one sync fail; that is nothing to tell of yet.
 SYNCS_BEFORE_FAILING: Final = 2
 
@@ -61,7 +64,7 @@ class Standings:
 
 
 def standings(table_ids: Iterable[int]) -> Standings:
-    """In one statement."""
+    """In one statement; in a few more where some are paused."""
     rows = Pipeline.objects.filter(lake_table__in=list(table_ids))
     pipelines = rows.exclude(state=RETIRED).annotate(schedule=schedule_as_text())
     found = Standings({}, {})
@@ -74,6 +77,9 @@ def standings(table_ids: Iterable[int]) -> Standings:
             found.resting[table] = ONCE
         elif schedule == MANUAL and capture != LOG:
             found.resting[table] = ON_REQUEST
+    if paused := [pk for pk, state in found.states.items() if state == PAUSED]:
+        tables = Table.objects.filter(pk__in=paused)
+        found.states.update({one.table.pk: UNDECIDED for one in undecided(tables)})
     return found
 
 

@@ -90,6 +90,11 @@ def test_the_whole_difference_is_shown_and_asked_for_in_amber(
     assert '<li class="is-added">' in diff
     assert "level" in diff
     assert 'class="badge is-warn" data-state="UNDECIDED"' in shown
+    assert shown.index("/resume") > shown.index('id="more-actions"')
+    for address in ("/", "/tables", "/health"):
+        listed = browse("root").get(address).content.decode()
+        assert 'data-state="UNDECIDED"' in listed, address
+        assert 'data-state="PAUSED"' not in listed.partition("orders")[2][:900]
     asked = page(browse("root"), "table-action", changed.pk, "approve-schema-change")
     assert "amount" in asked
     assert "level" in asked
