@@ -10,6 +10,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from frontend.forms.optional import OptionalForm
+from frontend.forms.sources import IS_KEPT
 from frontend.reading.alerts import TITLES
 from ingest.alerts.chat import CHATS, SIGNED
 from ingest.alerts.rules import KINDS
@@ -69,7 +70,8 @@ class SubscriptionForm(OptionalForm):
 
 
 class TargetForm(SubscriptionForm):
-    """Only the fields of one kind. kind: what data has none for."""
+    """Only the fields of one kind. kind: what data has none for. kept: the secret
+    typed now, or in the try before."""
 
     needed = ("name", "kind", "address", "url")
     field_order = ("name", "kind", "address", "url", "secret")
@@ -91,9 +93,10 @@ class TargetForm(SubscriptionForm):
         ),
     )
 
-    def __init__(self, data: Any = None, *, kind: str = "") -> None:
+    def __init__(self, data: Any = None, *, kind: str = "", kept: str = "") -> None:
         kind = (data or {}).get("kind", kind)
         self.chosen = kind if kind in KIND_TITLES else "webhook"
+        self.kept = kept
         super().__init__(data, initial={"kind": self.chosen})
         is_chat = self.chosen in CHATS
         gone = {"url", "secret"} if self.chosen == "email" else {"address"}
@@ -105,8 +108,12 @@ class TargetForm(SubscriptionForm):
             self.fields["url"].help_text = CHAT_URL if is_chat else ""
             self.fields["url"].widget.attrs["placeholder"] = EXAMPLES[self.chosen]
         if "secret" in self.fields:
-            self.fields["secret"].help_text = CHAT_SECRET if is_chat else WEBHOOK_SECRET
-            self.fields["secret"].required = not is_chat
+            about = CHAT_SECRET if is_chat else WEBHOOK_SECRET
+            self.fields["secret"].help_text = IS_KEPT if kept else about
+            self.fields["secret"].required = not (is_chat or kept)
+
+    def clean_secret(self) -> str:
+        return self.cleaned_data["secret"] or self.kept
 
     def new_target(self) -> NewTarget:
         return NewTarget(**self.cleaned_data)

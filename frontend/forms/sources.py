@@ -20,6 +20,10 @@ from frontend.forms.optional import OptionalForm
 
 MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
+IS_KEPT = _(
+    "What you typed is kept, sealed, until this goes through; it is never "
+    "shown. Type another one to replace it."
+)
 TLS = [
     ("off", _("off: not encrypted")),
     ("require", _("require: encrypted, any certificate")),
@@ -160,10 +164,7 @@ def initial_of(kind: SourceKind, stored: Datasource | None) -> dict[str, Any]:
 
 def _about_password(*, is_stored: bool, is_kept: bool) -> str:
     if is_kept:
-        return gettext(
-            "What you typed is kept, sealed, until this goes through; it is never "
-            "shown. Type another one to replace it."
-        )
+        return str(IS_KEPT)
     if is_stored:
         return gettext("Stored. Leave it empty to keep it; it is never shown.")
     return gettext("Stored encrypted; never shown again.")

@@ -33,6 +33,7 @@ from frontend.reading.alerts import (
     rows_of,
     wanted_from,
 )
+from frontend.typed_secrets import forget, kept_secret
 from ingest.alerts import mutes, targets
 from ingest.alerts.rules import AGAIN, ALERTS, SEVERITIES
 from ingest.alerts.selectors import (
@@ -43,6 +44,8 @@ from ingest.alerts.selectors import (
     open_count,
 )
 from ingest.models.alerts import AlertTarget
+
+NEW_TARGET = "alert-target"  # no source has a name like that
 
 
 @page()
@@ -159,13 +162,16 @@ def unmute(request: PageRequest, mute_id: int) -> HttpResponse:
 @sensitive_post_parameters("secret", "url")
 @page("GET", "POST", for_admins=True)
 def target_list(request: PageRequest) -> HttpResponse:
-    form = TargetForm(request.POST or None, kind=request.GET.get("kind", ""))
+    kept = kept_secret(request, NEW_TARGET, request.POST.get("secret", ""))
+    kind = request.GET.get("kind", "")
+    form = TargetForm(request.POST or None, kind=kind, kept=kept)
     error: SluiceError | None = None
     if request.method == "POST" and form.is_valid():
         new, by = form.new_target(), request.principal.name
         done = gettext("%(name)s added. Send a test to try it.") % {"name": new.name}
         error = refusal_of(request, done, lambda: targets.create_target(new, by=by))
         if error is None:
+            forget(request, NEW_TARGET)
             return redirect("frontend:alert-target", new.name)
     context = {
         "targets": [

@@ -6,12 +6,11 @@ thread of the web server, so it is short and few run at a time.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
@@ -25,56 +24,20 @@ from catalog.datasources import DatasourceChange, NewDatasource
 from catalog.discovery.probe import Report, run_probe
 from catalog.discovery.services import start_discovery, start_test
 from catalog.models import Datasource
-from catalog.secrets import decrypt, encrypt
 from catalog.sources.access import access_for
 from catalog.sources.kinds import SourceKind
 from catalog.sources.registry import KINDS, kind_named
-from core.errors import SluiceError, TerminalError, TransientError
+from core.errors import SluiceError, TransientError
 from frontend.forms.sources import MAIN, SourceForm, initial_of, taken_apart
 from frontend.pages import NOT_CONFIRMED, PageRequest, is_confirmed, page, refusal_of
 from frontend.reading.sources import report_steps
+from frontend.typed_secrets import MOST_TYPED, forget, kept_secret
 from frontend.views.sources import source_named
-
-# A password that was typed into a form with mistakes is kept sealed at the server until
-# the form goes through, never sent back. Who logs out or waits so long types it anew.
-KEPT_SECONDS = 1800
-_SLOT = "sealed-passwords"
-_MOST = 5
-
-
-def keep(request: HttpRequest, form: str, password: str) -> None:
-    kept = dict(request.session.get(_SLOT, {}))
-    kept.pop(form, None)
-    newest = list(kept.items())[1 - _MOST :]
-    entry = {"sealed": encrypt(password), "at": time.time()}
-    request.session[_SLOT] = dict([*newest, (form, entry)])
-
-
-def kept(request: HttpRequest, form: str) -> str:
-    """What was typed there last; "" when nothing is kept or its key is gone."""
-    entry = request.session.get(_SLOT, {}).get(form)
-    if not entry or time.time() - entry["at"] > KEPT_SECONDS:
-        return ""
-    try:
-        return decrypt(entry["sealed"])
-    except TerminalError:
-        return ""
-
-
-def forget(request: HttpRequest, form: str) -> None:
-    if form in request.session.get(_SLOT, {}):
-        request.session[_SLOT] = {
-            name: entry
-            for name, entry in request.session[_SLOT].items()
-            if name != form
-        }
-
 
 MOST_TRIED, MOST_TRIED_OF_ONE = 3, 2
 CONNECT_SECONDS, STATEMENT_SECONDS = 5, 10
 # What another kind has, too; the password is kept sealed.
 KEPT = tuple(name for name in MAIN if name != "password")
-MOST_TYPED = 1000
 _tried = Places(most=MOST_TRIED, most_each=MOST_TRIED_OF_ONE)
 
 
@@ -248,13 +211,7 @@ def _form_page(
 
 
 def _kept_password(request: PageRequest, slot: str) -> str:
-    if request.method != "POST":
-        forget(request, slot)
-        return ""
-    if typed := taken_apart(request.POST).get("password", "")[:MOST_TYPED]:
-        keep(request, slot, typed)
-        return typed
-    return kept(request, slot)
+    return kept_secret(request, slot, taken_apart(request.POST).get("password", ""))
 
 
 @page("GET", "POST")

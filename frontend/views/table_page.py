@@ -30,7 +30,7 @@ from frontend.connect import snippets_for
 from frontend.forms.people import MEANINGS, ROLE_MEANINGS
 from frontend.pages import PageRequest, attempt, page
 from frontend.reading.activity import rows_of
-from frontend.reading.commits import commits_of
+from frontend.reading.commits import Commits, commits_of
 from frontend.reading.freshness import age_charts
 from frontend.reading.health import open_alerts
 from frontend.reading.jobs import verified_of
@@ -126,11 +126,18 @@ def columns(request: PageRequest, table_id: int) -> HttpResponse:
 
 @page()
 def activity(request: PageRequest, table_id: int) -> HttpResponse:
-    table = lake_table(request, table_id)
+    """Commits come as a part of their own, or within the page."""
+    return _activity_page(request, lake_table(request, table_id))
+
+
+def _activity_page(
+    request: PageRequest, table: Table, found: Commits | None = None
+) -> HttpResponse:
     context = {
         "table": table,
         "here": "activity",
         **activity_shown(request, _activity(request, table), size=ROWS_SHOWN),
+        "commits": found,
     }
     if request.htmx and request.htmx.target == "job-list":
         return render(request, "frontend/jobs/rows.html", context)
@@ -139,8 +146,10 @@ def activity(request: PageRequest, table_id: int) -> HttpResponse:
 
 @page()
 def commits(request: PageRequest, table_id: int) -> HttpResponse:
-    table = table_for(request.principal, table_id)
+    table = lake_table(request, table_id)
     found = commits_of(table, is_whole=bool(request.GET.get("all")))
+    if not request.htmx:
+        return _activity_page(request, table, found)
     context = {"table": table, "commits": found}
     return render(request, "frontend/tables/commits.html", context)
 

@@ -134,6 +134,8 @@ def test_a_target_is_made_tested_woken_up_and_deleted(world, browse, settings):
     }
     refused = client.post("/alert-targets", given).content.decode()
     assert "no address of the internet" in refused
+    assert "is kept, sealed" in refused
+    del given["secret"]
     settings.SLUICE_ALERT_NETWORKS_ALLOWED = ["10.0.0.0/8"]
     made = client.post("/alert-targets", given | {"kinds": ["late"], "on": "lake.shop"})
     assert made["Location"] == "/alert-targets/hook"

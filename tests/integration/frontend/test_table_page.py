@@ -100,6 +100,9 @@ def test_rows_come_without_scripts_and_to_readers_only(world: Any, browse: Any) 
     text = browse("root").get(f"/tables/{table.pk}/data?rows").content.decode()
     assert 'id="sample"' in text
     assert 'hx-trigger="load"' not in text
+    text = browse("root").get(f"/tables/{table.pk}/commits").content.decode()
+    assert '<div id="commits">' in text
+    assert "<h1" in text
     Grant.objects.filter(table="orders").update(privilege="discover")
     text = browse("ann").get(f"/tables/{table.pk}/data?rows").content.decode()
     assert "needs the privilege select" in text
