@@ -30,6 +30,7 @@ from catalog.models import (
 from catalog.names import check_group_name, check_user_name
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.redaction import remember_secret
+from core.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,19 +239,23 @@ def _set_password(user: User, password: str) -> None:
     try:
         validate_password(password, user)
     except ValidationError as error:
+        texts = [_weakness(one) for one in error.error_list]
         raise InvalidRequest(
             "the password is too weak",
             code="weak_password",
             # several are told one by one
-            hint=error.messages[0] if len(error.messages) == 1 else "",
-            facts={
-                "errors": [
-                    {"pointer": "/password", "detail": text} for text in error.messages
-                ]
-            },
+            hint=texts[0] if len(texts) == 1 else "",
+            facts={"errors": [{"pointer": "/password", "detail": t} for t in texts]},
         ) from None
     remember_secret(password)
     user.set_password(password)
+
+
+def _weakness(error: ValidationError) -> str:
+    if error.code == "password_too_short":  # Django has the number in its text already
+        least = (error.params or {})["min_length"]
+        return Sentence("It needs at least %(least)s characters.", least=least)
+    return str(error.messages[0])
 
 
 def groups_named(names: Iterable[str]) -> QuerySet[Group]:

@@ -15,6 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.enforcement import decision_for
@@ -165,12 +166,15 @@ def selectbox(content: str, id: str, name: str, label: str) -> SafeString:
     return _part("select_box", content=content, id=id, name=name, label=label)
 
 
-@register.filter
-def labelled_in(pointer: str, form: object) -> str:
-    """What a page calls the member of a request that `pointer` means."""
-    name = pointer.rpartition("/")[2]
+@register.simple_tag(takes_context=True)
+def labelled(context: template.Context, pointer: str) -> str:
+    """What a page calls the member of a request that `pointer` means: as its form does,
+    where it has one."""
+    name, form = pointer.rpartition("/")[2], context.get("form")
     fields = form.fields if isinstance(form, Form) else {}
-    return str(fields[name].label) if name in fields else name.replace("_", " ")
+    if name in fields:
+        return str(fields[name].label)
+    return gettext(name.replace("_", " ").capitalize())
 
 
 @register.simple_tag
@@ -197,7 +201,7 @@ def postbutton(
     token = context.get("csrf_token")
     return _part(
         "ask_button" if more.get("ask") else "post_button",
-        content=content,
+        content=mark_safe(content.strip()),
         url=url,
         style=style,
         csrf_token=token,

@@ -28,8 +28,12 @@ def test_a_link_is_shown_once_and_works(world, browse) -> None:
     again = client.get("/invitations").content.decode()
     assert "zoe" in again
     assert LINK.search(again) is None
+    weak = Client().post(link, {"password": "12345", "again": "12345"})
+    assert weak.status_code == 400
+    assert html_of(weak).count("<li>Password: ") > 1
     form = {"password": PASSWORD, "again": PASSWORD}
     assert Client().post(link, form).status_code == 302
+    assert "not valid" in html_of(Client().get(link))
     groups = User.objects.get(username="zoe").groups.order_by("name")
     assert [group.name for group in groups] == ["bi", "ops"]
 
