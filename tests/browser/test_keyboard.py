@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from catalog.models import Table
 from core.models import Job
 
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -98,6 +99,16 @@ def test_a_choice_by_arrows_filters_in_place(page):
         shown = page.locator(f"{part} tbody tr").count()
         assert page.inner_text("#announcer") == f"{shown} rows"
         assert "=" in page.url
+
+
+def test_a_menu_of_actions_closes_by_escape(page):
+    page.open(f"/tables/{Table.objects.get(name='orders', kind='lake').pk}")
+    page.focus("#more-actions summary")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    assert page.locator("#more-actions[open]").count() == 0
+    assert page.evaluate("document.activeElement.localName") == "summary"
 
 
 def test_single_keys_can_be_switched_off(page):

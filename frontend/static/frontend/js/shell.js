@@ -49,6 +49,18 @@ document.addEventListener("click", (event) => {
   if (target.dataset.action === "close") target.closest("dialog")?.close();
 });
 
+// A menu of actions closes by Escape, with the focus back on it, and by a click elsewhere.
+addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && document.querySelector(".menu-of[open]");
+  if (!menu) return;
+  if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+  menu.open = false;
+});
+addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll(".menu-of[open]"))
+    if (!menu.contains(event.target)) menu.open = false;
+});
+
 function toggleMenu(button) {
   const isOpen = document.getElementById("nav").classList.toggle("is-open");
   button.setAttribute("aria-expanded", String(isOpen));
