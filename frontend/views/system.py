@@ -1,4 +1,4 @@
-"""For administrators: health, drivers, engines and versions; the open sessions."""
+"""For administrators: health, processes, engines and versions; the open sessions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 from catalog import health
 from core.errors import SluiceError
 from frontend.pages import PageRequest, attempt, back, page
+from frontend.reading.processes import processes
 from frontend.reading.statements import gateway_or_error
 from gateway.client import close_session, open_sessions
 from ingest.models import DriverIncarnation
@@ -30,6 +31,7 @@ def system_page(request: PageRequest) -> HttpResponse:
     gateway, gateway_error = gateway_or_error()
     context = {
         "checks": health.readiness(),
+        "processes": processes(),
         "drivers": drivers(),
         "gateway": gateway,
         "engines": [gateway["engine"]] if gateway else [],
