@@ -298,8 +298,10 @@ def _keep_tables(
     if job.done < len(job.payload["tables"]):
         return More()
     for name in job.cursor["gone"]:
-        what = f"table {name} is not at the source any more"
-        return Failed(SluiceError(what, code="table_gone"))
+        error = SluiceError(
+            "table %(name)s is not at the source any more", name=name, code="table_gone"
+        )
+        return Failed(error)
     return Done(changes={"report": {"changed": job.cursor["changed"]}})
 
 

@@ -167,8 +167,8 @@ def _open_needed(table_id: int, event: Event) -> None:
         cause="needs_resync",
         message=Sentence("it needs a resync: %(why)s", why=pipeline.status_reason),
         code="needs_resync",
-        hint="resync the table: readers keep the present copy until then; the policy"
-        " 'resync' can be \"auto\"",
+        hint="resync the table: readers keep the present copy until then; its settings"
+        " can let resyncs start by themselves",
         repair="resync",
         source=RESYNC,
     )
@@ -246,7 +246,10 @@ def _about_columns(pipeline: Pipeline) -> Finding | None:
     source, name = shards.source_side(pipeline), plan.source
     if source.gone and (gone := source_changed(pipeline, plan)):
         message = Sentence("%(name)s was dropped at the source", name=source.gone[0])
-        return Finding(SCHEMA_CHANGE, GONE, message, code=gone.code, hint=gone.hint)
+        repair = "resync" if shards.is_sharded(pipeline) else "remove"
+        return Finding(
+            SCHEMA_CHANGE, GONE, message, gone.code, hint=gone.hint, repair=repair
+        )
     if matter := next(matters_of(pipeline), None):
         return _of_shards(matter)
     drift = drift_of(pipeline, plan)

@@ -375,7 +375,10 @@ def undecided(tables: QuerySet[Table]) -> list[Undecided]:
         .order_by("lake_table__database__name", "lake_table__name")
     )
     source = "source_table__database__datasource"
-    policies = Policies(rows.order_by().values_list(source, flat=True).distinct())
+    sources = set(rows.order_by().values_list(source, flat=True).distinct())
+    if not sources:
+        return []
+    policies = Policies(sources)
     found = []
     differing = rows.prefetch_related("source_table__columns", "lake_table__columns")
     for row in differing.iterator(chunk_size=100):

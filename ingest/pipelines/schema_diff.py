@@ -124,7 +124,7 @@ def source_changed(
             "%(source)s was dropped at the source after the plan was made",
             source=plan.source if is_one else gone[0],
             code="source_dropped",
-            hint="remove its onboarding, or restore the table and discover again"
+            hint="remove the table here, or restore it at the source and discover again"
             if is_one
             else "resync the table, which goes on without it, or restore it and"
             " discover again",

@@ -313,8 +313,9 @@ def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
             told(row.all())
         assert opened() == expected, (status, mark)
         if status == "VANISHED":
-            hint = Alert.objects.get().hint
-            assert hint.startswith("remove its onboarding, or restore the table")
+            told_of = Alert.objects.get()
+            assert told_of.hint.startswith("remove the table here, or restore it")
+            assert told_of.repair == "remove"
     assert Alert.objects.get().count == 2
 
 
