@@ -113,10 +113,15 @@ class RunEnd(StrEnum):
 
 # For people, by how the run before ended.
 _AGAIN = {
-    RunEnd.ENGINE: "the query engine ended; another one starts and runs the statement"
-    " again",
-    RunEnd.MEMORY: "the query engine was short of memory; the statement runs again",
-    RunEnd.RIGHTS: "your privileges changed meanwhile; the statement runs again",
+    RunEnd.ENGINE: Sentence(
+        "the query engine ended; another one starts and runs the statement again"
+    ),
+    RunEnd.MEMORY: Sentence(
+        "the query engine was short of memory; the statement runs again"
+    ),
+    RunEnd.RIGHTS: Sentence(
+        "your privileges changed meanwhile; the statement runs again"
+    ),
 }
 
 

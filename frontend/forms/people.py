@@ -162,7 +162,7 @@ class GrantForm(OptionalForm):
     needed = ("principal", "privilege", "on")
     principal = forms.CharField(
         max_length=160,
-        label=_("To"),
+        label=_("User or group"),
         widget=forms.TextInput(attrs={"list": "principals"}),
         help_text=_("user:ann or group:bi"),
     )

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_noop
 
 from catalog.access.grants import grants_on
 from catalog.access.policy import HeldGrant, Principal, Privilege, Securable, decide
@@ -159,5 +159,5 @@ def row_of(alert: Alert, held: frozenset[Privilege] = frozenset()) -> Row:
         return Row(alert, page, may_close=may_close)
     url = reverse("frontend:table-action", args=[alert.table_id, action.name])
     asked = f"?{urlencode({'instant': alert.instant})}" if alert.instant else ""
-    word = gettext_noop("Decide") if action.is_decision else action.title
+    word = gettext("Decide") if action.is_decision else action.title
     return Row(alert, page, f"{url}{asked}", word, may_close)

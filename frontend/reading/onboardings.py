@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,13 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from catalog.access.policy import Principal
+from catalog.discovery.facts import known_rows
 from catalog.models import Table
 from core.jobs import UNFINISHED
 from core.models import Job
 from core.sentences import with_sentences
 from frontend.pages import ticked
-from frontend.templatetags.figures import rows_of_all
+from frontend.reading.commits import rows_shown
 from frontend.templatetags.states import word_of
 from ingest.contract.table import SHARD
 from ingest.models import Onboarding, Pipeline, Shard
@@ -111,6 +112,12 @@ def page_of(pipelines: QuerySet[Pipeline], start: int, stop: int) -> list[Pipeli
     """Those of a stretch with their plans; the others' plans are not even read."""
     keys = list(pipelines.order_by("id").values_list("pk", flat=True)[start:stop])
     return list(pipelines.filter(pk__in=keys))
+
+
+def _rows_said(tables: Iterable[Table]) -> str:
+    """Of tables that are one lake table."""
+    known = [rows for rows in map(known_rows, tables) if rows is not None]
+    return rows_shown(sum(known)) if known else gettext("rows unknown")
 
 
 def _rows_of(pipelines: QuerySet[Pipeline]) -> int:
@@ -230,7 +237,7 @@ def item_of(pipeline: Pipeline, *, is_open: bool = False) -> Item:
         state=pipeline.state,
         status_reason=pipeline.status_reason,
         lake_table_id=pipeline.lake_table_id,
-        rows=rows_of_all(_sources_of(pipeline, plan)),
+        rows=_rows_said(_sources_of(pipeline, plan)),
         staging_bytes=next(
             (s["staging_bytes"] for s in steps if "staging_bytes" in s), None
         ),

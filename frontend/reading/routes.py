@@ -21,7 +21,7 @@ from core.jobs import FAILED
 from core.models import Job
 from frontend.charts import Bar, Chart, Point, chart_of, shares_of
 from frontend.templatetags.figures import duration, figure, size
-from frontend.templatetags.states import look
+from frontend.templatetags.states import counted, look
 from ingest.models import Rollup
 from ingest.pipelines.fleet_overview import (
     MOST_FAILURES,
@@ -89,7 +89,7 @@ class RouteShown:
 
     @property
     def summary(self) -> str:
-        return ", ".join(f"{count} {look(name).word}" for name, count in self.states)
+        return ", ".join(counted(name, count) for name, count in self.states)
 
 
 @dataclass(frozen=True, slots=True)

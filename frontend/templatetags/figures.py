@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from django import template
@@ -63,13 +63,8 @@ def rounded(value: object) -> str:
 @register.filter
 def rows_of(table: Table) -> str:
     """A table's estimated rows; "unknown" for one that its source never counted."""
-    return rows_of_all([table])
-
-
-def rows_of_all(tables: Iterable[Table]) -> str:
-    """The same of tables that are one lake table."""
-    known = [rows for rows in map(known_rows, tables) if rows is not None]
-    return figure(sum(known)) if known else gettext("unknown")
+    rows = known_rows(table)
+    return gettext("unknown") if rows is None else figure(rows)
 
 
 @register.filter

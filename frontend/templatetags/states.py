@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from core.jobs.moves import JobKind, kinds_of
 from frontend.reading.sources import NAMES
+from frontend.templatetags.figures import figure
 from ingest.pipelines.policies.schedule import ON_REQUEST, ONCE
 
 register = template.Library()
@@ -238,3 +239,12 @@ def urgency(state: str) -> str:
 @register.filter
 def state_word(name: object) -> str:
     return look(name).word
+
+
+@register.filter
+def counted(name: object, count: int) -> str:
+    """How many are in a state."""
+    return gettext("%(count)s %(state)s") % {
+        "count": figure(count),
+        "state": state_word(name),
+    }
