@@ -114,7 +114,7 @@ class RunEnd(StrEnum):
 # For people, by how the run before ended.
 _AGAIN = {
     RunEnd.ENGINE: Sentence(
-        "the query engine ended; another one starts and runs the statement again"
+        "the query engine ended; another one starts, and the statement runs again on it"
     ),
     RunEnd.MEMORY: Sentence(
         "the query engine was short of memory; the statement runs again"

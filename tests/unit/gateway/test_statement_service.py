@@ -57,7 +57,7 @@ def test_a_statement_says_what_it_waits_for_until_an_engine_has_it(
     assert made.describe()["waits_for"] is None
     run.end = RunEnd.ENGINE
     made.operation.log_another_run()
-    assert "runs the statement again" in made.describe()["waits_for"]
+    assert "runs again" in made.describe()["waits_for"]
 
 
 def test_a_user_has_so_many_running_statements(tmp_path: Path) -> None:
