@@ -119,9 +119,7 @@ _AGAIN = {
     RunEnd.MEMORY: Sentence(
         "the query engine was short of memory; the statement runs again"
     ),
-    RunEnd.RIGHTS: Sentence(
-        "your privileges changed meanwhile; the statement runs again"
-    ),
+    RunEnd.RIGHTS: Sentence("your privileges changed; the statement runs again"),
 }
 
 

@@ -168,7 +168,7 @@ def _open_needed(table_id: int, event: Event) -> None:
         message=Sentence("it needs a resync: %(why)s", why=pipeline.status_reason),
         code="needs_resync",
         hint="resync the table: readers keep the present copy until then; its settings"
-        " can let resyncs start by themselves",
+        " can let resyncs start automatically",
         repair="resync",
         source=RESYNC,
     )
