@@ -141,7 +141,8 @@ def _trust() -> ssl.SSLContext:
 
 def _said(error: smtplib.SMTPResponseException) -> str:
     words = error.smtp_error
-    return str(words, "utf-8", "replace")[:300] if isinstance(words, bytes) else words
+    text = words.decode("utf-8", "replace") if isinstance(words, bytes) else words
+    return text[:300]
 
 
 def _hang_up(server: smtplib.SMTP) -> None:

@@ -1,4 +1,10 @@
-"""REST of a job's events: a live stream, or a page of them for `application/json`."""
+"""REST of a job's events: a live stream, or a page of them for `application/json`.
+
+A stream occupies a thread of the web server, so there are few of them and each is
+short: it ends after a while and the client comes back with the id it has seen. Beyond
+the limit a caller gets what is there at once and is asked to come back: no client is
+refused, and pages are never starved.
+"""
 
 from __future__ import annotations
 

@@ -191,8 +191,9 @@ def unknown_tables() -> list[str]:
             continue
         for name in sorted((lake / database).names()):
             place = lake / database / name
-            is_table = (place / ".hoodie" / "hoodie.properties").exists
-            if place.uri not in known and is_table():
+            if place.uri in known:
+                continue
+            if (place / ".hoodie" / "hoodie.properties").exists():
                 found.append(f"{database}.{name}")
     return found
 

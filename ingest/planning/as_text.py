@@ -18,8 +18,8 @@ from ingest.planning.facts import Choices, TableFacts, Target
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
-def can_be_text(type: str) -> bool:
-    return type in _TIMES or type.startswith(("decimal", "array<"))
+def can_be_text(lake_type: str) -> bool:
+    return lake_type in _TIMES or lake_type.startswith(("decimal", "array<"))
 
 
 def as_text(schema: TableSchema, names: Collection[str]) -> TableSchema:

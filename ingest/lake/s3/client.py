@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import http.client
 import os
 import re
@@ -15,9 +14,9 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import quote, unquote_plus, urlsplit
+from urllib.parse import unquote_plus, urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
@@ -25,80 +24,7 @@ from core.errors import TerminalError, TransientError
 from core.object_store import StoreAccess
 from core.retries import Backoff
 from core.sentences import Sentence
-
-_ALGORITHM = "AWS4-HMAC-SHA256"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is signed. path and query: not encoded; headers: besides our own."""
-
-    method: str
-    host: str
-    path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-    @property
-    def target(self) -> str:
-        """Path and query as they go over the wire."""
-        query = encoded_query(self.query)
-        return encoded_path(self.path) + (f"?{query}" if query else "")
-
-
-def encoded_path(path: str) -> str:
-    return quote(path, safe="/-_.~")
-
-
-def encoded_query(query: Mapping[str, str]) -> str:
-    pairs = sorted(
-        (quote(k, safe="-_.~"), quote(v, safe="-_.~")) for k, v in query.items()
-    )
-    return "&".join(f"{key}={value}" for key, value in pairs)
-
-
-def signed_headers(
-    request: Request, *, region: str, access_key: str, secret_key: str, now: datetime
-) -> dict[str, str]:
-    """All headers of the request, with its signature. now: in UTC."""
-    moment = now.strftime("%Y%m%dT%H%M%SZ")
-    digest = hashlib.sha256(request.body).hexdigest()
-    headers = {
-        **{name.lower(): value for name, value in request.headers.items()},
-        "host": request.host,
-        "x-amz-content-sha256": digest,
-        "x-amz-date": moment,
-    }
-    names = ";".join(sorted(headers))
-    canonical = "\n".join(
-        [
-            request.method,
-            encoded_path(request.path),
-            encoded_query(request.query),
-            *(f"{name}:{headers[name].strip()}" for name in sorted(headers)),
-            "",
-            names,
-            digest,
-        ]
-    )
-    scope = f"{moment[:8]}/{region}/s3/aws4_request"
-    digest = hashlib.sha256(canonical.encode()).hexdigest()
-    text = "\n".join([_ALGORITHM, moment, scope, digest])
-    signature = hmac.new(_key(secret_key, scope), text.encode(), hashlib.sha256)
-    headers["authorization"] = (
-        f"{_ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={names}, "
-        f"Signature={signature.hexdigest()}"
-    )
-    return headers
-
-
-def _key(secret: str, scope: str) -> bytes:
-    key = f"AWS4{secret}".encode()
-    for part in scope.split("/"):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    return key
-
+from ingest.lake.s3.signing import Request, signed_headers
 
 _SECONDS = 30.0
 _TRIES = 5

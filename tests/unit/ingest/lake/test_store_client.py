@@ -17,8 +17,9 @@ from botocore.credentials import Credentials
 from core.errors import TerminalError, TransientError
 from core.object_store import StoreAccess, hadoop_properties, split_uri
 from ingest.lake.s3 import client as client_module
-from ingest.lake.s3.client import Request, StoreClient, signed_headers
+from ingest.lake.s3.client import StoreClient
 from ingest.lake.s3.objects import ObjectPlace
+from ingest.lake.s3.signing import Request, signed_headers
 from tests.object_store import ObjectStore
 
 Answer = tuple[int, bytes]
