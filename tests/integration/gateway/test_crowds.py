@@ -50,14 +50,14 @@ def strangers(gateway, monkeypatch):
     """Logins of unknown names whose passwords are checked until `go` is set."""
     from gateway import store
 
-    go, real = threading.Event(), store.authenticate
+    go, real = threading.Event(), store.prove
 
     def slow(username, secret, **facts):
         if username.startswith("nobody"):
             go.wait(LIMIT_SECONDS)
         return real(username, secret, **facts)
 
-    monkeypatch.setattr(store, "authenticate", slow)
+    monkeypatch.setattr(store, "prove", slow)
 
     def come():
         return [knock(gateway, f"nobody{n}") for n in range(LOGINS_WAITING_EACH + 20)]

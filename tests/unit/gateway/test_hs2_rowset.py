@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import sys
 import tracemalloc
@@ -174,12 +175,15 @@ def cost_of(work: Callable[[], object]) -> tuple[int, int]:
         nonlocal calls
         calls += event in {"call", "c_call"}
 
+    # a collection would call what others left to be finalised
+    gc.disable()
     tracemalloc.start()
     sys.setprofile(count)
     try:
         work()
     finally:
         sys.setprofile(None)
+        gc.enable()
         touched = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     return calls, touched
