@@ -57,10 +57,9 @@ class Finding:
         return not self.advice
 
     def __str__(self) -> str:
-        word, advice = (
-            ("ok     ", "") if self.is_ok else ("PROBLEM", f" -> {self.advice}")
-        )
-        return f"{word}  {self.what}: {self.text}{advice}"
+        if self.is_ok:
+            return f"ok       {self.what}: {self.text}"
+        return f"PROBLEM  {self.what}: {self.text} -> {self.advice}"
 
 
 def examine() -> list[Finding]:
