@@ -23,8 +23,8 @@ from tests.waiting import LIMIT_SECONDS
 SECRET = "s3cret-of-this-start"
 STUB = """#!/bin/sh
 env
-echo "arguments: $*"
 sleep 600 &
+echo "arguments: $*"
 wait
 """
 
