@@ -7,12 +7,17 @@ from __future__ import annotations
 import time
 
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from catalog.secrets import decrypt, encrypt
 from core.errors import TerminalError
 
 KEPT_SECONDS = 1800
 MOST_TYPED = 1000
+IS_KEPT = _(
+    "What you typed is kept, sealed, until this goes through; it is never "
+    "shown. Type another one to replace it."
+)
 _SLOT = "sealed-passwords"
 _MOST = 5
 

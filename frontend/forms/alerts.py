@@ -10,8 +10,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from frontend.forms.optional import OptionalForm
-from frontend.forms.sources import IS_KEPT
 from frontend.reading.alerts import TITLES
+from frontend.typed_secrets import IS_KEPT
 from ingest.alerts.chat import CHATS, SIGNED
 from ingest.alerts.rules import KINDS
 from ingest.alerts.targets import SHORTEST_SECRET, NewTarget

@@ -17,13 +17,10 @@ from catalog.models import Datasource
 from catalog.sources.kinds import Option, SourceKind
 from core.translation import translated
 from frontend.forms.optional import OptionalForm
+from frontend.typed_secrets import IS_KEPT
 
 MAIN = ("name", "host", "port", "database", "username", "password", "tls")
 OPTION = "option_"
-IS_KEPT = _(
-    "What you typed is kept, sealed, until this goes through; it is never "
-    "shown. Type another one to replace it."
-)
 TLS = [
     ("off", _("off: not encrypted")),
     ("require", _("require: encrypted, any certificate")),

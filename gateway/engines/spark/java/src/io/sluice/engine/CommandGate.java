@@ -30,7 +30,6 @@ import org.apache.spark.sql.execution.command.ShowCatalogsCommand;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.Seq;
 
 /**
  * SHOW, DESCRIBE, USE and SET: rewritten into constant tables of what the principal may see, or
