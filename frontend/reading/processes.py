@@ -3,10 +3,11 @@ this home, by the beat of the tick, and by what drivers and readers of logs repo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -42,7 +43,8 @@ _LOGS = {"driver_host": "driver"}
 @dataclass(frozen=True, slots=True)
 class Process:
     """host: where its pid is one, "" = on this machine. beat: when it last showed that
-    it is at work; None = it shows that nowhere. log: its file on this machine."""
+    it is at work; None = it shows that nowhere. log: its file on this machine. facts:
+    what it reports of itself."""
 
     name: str
     does: str
@@ -52,6 +54,7 @@ class Process:
     since: datetime | None = None
     beat: datetime | None = None
     log: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def processes() -> list[Process]:
@@ -59,11 +62,14 @@ def processes() -> list[Process]:
     noted = _noted(settings.SLUICE_HOME / "run")
     rows = SourceFollower.objects.select_related("datasource")
     readers = {f"follower-{row.datasource_id}": row for row in rows}
-    beats = _beats(readers.values())
+    running = DriverIncarnation.objects.filter(ended_at=None)
+    driver = running.order_by("started_at").last()
+    beats = _beats(readers.values(), driver)
     own = [name for name in ROLES if name in noted or name in beats]
     others = sorted(noted.keys() - ROLES.keys() - readers.keys())
+    found = (_one(name, noted.get(name), beats.get(name)) for name in own)
     return [
-        *(_one(name, noted.get(name), beats.get(name)) for name in own),
+        *(_driver(one, driver) if one.name == "driver" else one for one in found),
         *(_reader(name, row, noted.get(name)) for name, row in readers.items()),
         *(_one(name, noted[name]) for name in others),
     ]
@@ -75,12 +81,13 @@ def _noted(run: Path) -> dict[str, ProcessIdentity]:
     return {name: one for name, one in known.items() if one is not None}
 
 
-def _beats(readers: Iterable[SourceFollower]) -> dict[str, datetime]:
-    driver = DriverIncarnation.objects.filter(ended_at=None).order_by("started_at")
+def _beats(
+    readers: Iterable[SourceFollower], driver: DriverIncarnation | None
+) -> dict[str, datetime]:
     tick = Presence.objects.values_list("seen_at", flat=True)
     found = {
         "tick": tick.first(),
-        "driver": driver.values_list("heartbeat_at", flat=True).last(),
+        "driver": driver and (driver.heartbeat_at or driver.started_at),
         "followers": max((row.written_at for row in readers), default=None),
     }
     return {name: at for name, at in found.items() if at is not None}
@@ -102,6 +109,18 @@ def _one(
         since=_since(noted),
         beat=beat,
         log=_log(_LOGS.get(name, name)),
+    )
+
+
+def _driver(one: Process, row: DriverIncarnation | None) -> Process:
+    """Its process is there before it takes work."""
+    if row is None:
+        return one
+    is_starting = one.state == "READY" and row.ready_at is None
+    state = "STARTING" if is_starting else one.state
+    since = one.since or row.started_at
+    return replace(
+        one, state=state, pid=one.pid or row.pid, since=since, facts=row.facts
     )
 
 

@@ -32,7 +32,7 @@ def system_page(request: PageRequest) -> HttpResponse:
     context = {
         "checks": health.readiness(),
         "processes": processes(),
-        "drivers": drivers(),
+        "drivers": ended_drivers(),
         "gateway": gateway,
         "engines": [gateway["engine"]] if gateway else [],
         "gateway_error": gateway_error,
@@ -55,8 +55,10 @@ def versions() -> list[tuple[str, str]]:
     return found
 
 
-def drivers() -> list[DriverIncarnation]:
-    return list(DriverIncarnation.objects.order_by("-started_at")[:INCARNATIONS])
+def ended_drivers() -> list[DriverIncarnation]:
+    """The one that runs is among the processes."""
+    ended = DriverIncarnation.objects.exclude(ended_at=None)
+    return list(ended.order_by("-started_at")[:INCARNATIONS])
 
 
 @page(for_admins=True)

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from core.processes.identity import write_identity
 from frontend.reading.processes import processes
-from ingest.models import SourceFollower
+from ingest.models import DriverIncarnation, SourceFollower
 from ingest.models.alerts import Presence
 from tests.integration.frontend.reading import html_of
 
@@ -42,3 +42,21 @@ def test_processes_are_shown_with_what_is_known_of_them(
     shown = html_of(browse("root").get("/system"))
     assert str(tmp_path / "logs" / "web.log") in shown
     assert "starts what is due" in shown
+
+
+def test_the_driver_that_runs_is_shown_once(world, browse, settings, tmp_path):
+    """Among the processes; a table beside them has those that ended."""
+    settings.SLUICE_HOME = tmp_path
+    now = timezone.now()
+    ended = {"started_at": now, "ended_at": now, "pid": 4_194_001}
+    DriverIncarnation.objects.create(**ended, facts={"spark": "of-before"})
+    row = DriverIncarnation.objects.create(
+        started_at=now, heartbeat_at=now, pid=4_194_002, facts={"spark": "of-now"}
+    )
+    of = {one.name: one for one in processes()}
+    assert (of["driver"].state, of["driver"].pid) == ("STARTING", row.pid)
+    DriverIncarnation.objects.filter(pk=row.pk).update(ready_at=now)
+    assert {one.name: one for one in processes()}["driver"].state == "READY"
+    shown = html_of(browse("root").get("/system"))
+    assert shown.count("4194002") == shown.count("4194001") == 1
+    assert "of-before" in shown and "of-now" in shown
