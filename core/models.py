@@ -138,9 +138,6 @@ class Job(models.Model):
 class JobEvent(EventBase):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
 
-    def __str__(self) -> str:
-        return f"{self.before} → {self.after}"
-
 
 class JobLog(models.Model):
     """Log lines of a job, numbered per job by their primary key order."""
@@ -162,9 +159,6 @@ class JobLog(models.Model):
             models.Index(fields=["job", "id"], name="lines_of_a_job"),
         ]
 
-    def __str__(self) -> str:
-        return self.message
-
 
 class Lease(models.Model):
     """A named right with an owner, an end and a fencing token that only grows."""
@@ -173,9 +167,6 @@ class Lease(models.Model):
     owner = models.CharField(max_length=120, blank=True)
     token = models.BigIntegerField(default=0)
     expires_at = models.DateTimeField(null=True, blank=True)
-
-    def __str__(self) -> str:
-        return f"{self.name} #{self.token} {self.owner}"
 
 
 class DomainEvent(models.Model):
@@ -198,6 +189,3 @@ class DomainEvent(models.Model):
     attempts = models.PositiveSmallIntegerField(db_default=0)
     not_before = models.DateTimeField(null=True)
     given_up_at = models.DateTimeField(null=True)
-
-    def __str__(self) -> str:
-        return f"{self.topic} {self.subject_id}"

@@ -133,9 +133,6 @@ class PolicyVersion(models.Model):
 
     version = models.BigIntegerField(default=1)
 
-    def __str__(self) -> str:
-        return str(self.version)
-
 
 class LoginFailure(models.Model):
     """Recent failed logins of one name from one address; a bounded table."""
@@ -152,9 +149,6 @@ class LoginFailure(models.Model):
             )
         ]
         indexes: ClassVar = [models.Index(fields=["last_at"])]
-
-    def __str__(self) -> str:
-        return f"{self.username} from {self.address}: {self.failures}"
 
 
 class AuditEntry(models.Model):
@@ -179,6 +173,3 @@ class AuditEntry(models.Model):
                 fields=["-at"], condition=Q(action__in=DECISIONS), name="decisions"
             ),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.actor} {self.action} {self.object}"

@@ -201,9 +201,6 @@ class SchemaVersion(models.Model):
         ]
         ordering: ClassVar = ["version"]
 
-    def __str__(self) -> str:
-        return f"{self.table} v{self.version}"
-
 
 class SearchTerm(models.Model):
     """A column name, or a word out of table names or comments, that occurs here.
@@ -223,6 +220,3 @@ class SearchTerm(models.Model):
             models.Index(fields=["of", "text"], name="search_term"),
             GinIndex(OpClass("text", name="gin_trgm_ops"), name="search_term_trigram"),
         ]
-
-    def __str__(self) -> str:
-        return self.text

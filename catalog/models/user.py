@@ -43,9 +43,6 @@ class ExternalIdentity(models.Model):
         ]
         indexes: ClassVar = [models.Index(fields=["provider", "checked_at"])]
 
-    def __str__(self) -> str:
-        return f"{self.subject} at {self.provider}"
-
 
 class DirectoryGroup(models.Model):
     """Marks a group as a provider's: log-ins change memberships in these only."""
@@ -53,9 +50,6 @@ class DirectoryGroup(models.Model):
     group = models.OneToOneField(
         Group, on_delete=models.CASCADE, related_name="directory_group"
     )
-
-    def __str__(self) -> str:
-        return self.group.name
 
 
 class FormerUser(models.Model):
@@ -74,9 +68,6 @@ class FormerUser(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["provider", "subject"], name="former_identities")
         ]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class Invitation(models.Model):
@@ -112,9 +103,6 @@ class Preferences(models.Model):
     class Meta:
         verbose_name_plural = "preferences"
 
-    def __str__(self) -> str:
-        return f"{self.user}: {self.language or '-'} {self.timezone or '-'}"
-
 
 class IdempotencyKey(models.Model):
     """The reply to a POST of a user, so that its repetition changes nothing."""
@@ -131,9 +119,6 @@ class IdempotencyKey(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["user", "key"], name="one_reply_per_key")
         ]
-
-    def __str__(self) -> str:
-        return self.key
 
 
 class SavedQuery(models.Model):

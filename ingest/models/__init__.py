@@ -205,9 +205,6 @@ class Shard(models.Model):
             )
         ]
 
-    def __str__(self) -> str:
-        return f"{self.source_table} of {self.pipeline_id}"
-
 
 class PipelineEvent(EventBase):
     pipeline = models.ForeignKey(
@@ -224,9 +221,6 @@ class PipelineEvent(EventBase):
                 name="decided_moves",
             ),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.before} → {self.after}"
 
 
 class Policy(models.Model):
@@ -257,9 +251,6 @@ class Policy(models.Model):
                 name="one_policy_per_datasource",
             )
         ]
-
-    def __str__(self) -> str:
-        return f"policy of {self.database or self.datasource}"
 
 
 class MaintenancePlan(models.Model):
@@ -299,17 +290,11 @@ class MaintenancePlan(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.instant} [{self.state}]"
-
 
 class MaintenanceEvent(EventBase):
     plan = models.ForeignKey(
         MaintenancePlan, on_delete=models.CASCADE, related_name="events"
     )
-
-    def __str__(self) -> str:
-        return f"{self.before} → {self.after}"
 
 
 class TableHealth(models.Model):
@@ -354,9 +339,6 @@ class TableHealth(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"health of {self.table_id}: {self.score}"
-
 
 class DriverIncarnation(models.Model):
     """One start of a warm driver, so that jobs of a dead one are recognised."""
@@ -368,6 +350,3 @@ class DriverIncarnation(models.Model):
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     facts = models.JSONField(default=dict, blank=True)
-
-    def __str__(self) -> str:
-        return f"driver {self.pid}"

@@ -177,9 +177,6 @@ class AlertMute(models.Model):
         ]
         ordering: ClassVar = ["until", "id"]
 
-    def __str__(self) -> str:
-        return f"{self.kind or 'alerts'} of {self.on}"
-
     @property
     def on(self) -> str:
         return join_name(self.datasource, self.database, self.table)
@@ -229,9 +226,6 @@ class AlertDelivery(models.Model):
         ]
         ordering: ClassVar = ["-id"]
 
-    def __str__(self) -> str:
-        return f"{self.event} to {self.target}"
-
     @property
     def state(self) -> str:
         if self.delivered_at is not None:
@@ -251,6 +245,3 @@ class Presence(models.Model):
 
     class Meta:
         verbose_name_plural = "presence"
-
-    def __str__(self) -> str:
-        return f"seen at {self.seen_at}"

@@ -63,6 +63,3 @@ class SourceFollower(models.Model):
 
     class Meta:
         ordering: ClassVar = ["datasource"]
-
-    def __str__(self) -> str:
-        return f"follower of {self.datasource}: {self.observed}"

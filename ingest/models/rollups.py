@@ -44,6 +44,3 @@ class Rollup(models.Model):
                 name="one_rollup_per_slot",
             )
         ]
-
-    def __str__(self) -> str:
-        return f"{self.datasource_id} → {self.database_id} {self.at:%F %T}"
