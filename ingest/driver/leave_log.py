@@ -23,7 +23,6 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.log_apply import LogTable
 from ingest.driver.apply.log_read import Stream, is_before
 from ingest.driver.apply.writer import qualified_name
-from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.reading import open_stoppable, read_bound
 from ingest.driver.capture.timestamp import sync_work
 from ingest.lake.chain import ChainIndex, stream_folder
@@ -47,7 +46,7 @@ def leave_log(
     with open_stoppable(run, access) as (source, _):
         lag = sync_work(run).lag_seconds
         _, bound = read_bound(run, source, lag_seconds=lag, low=None)
-        end = read_until(run, source)
+        end = source.here()
     scratch = Path(mkdtemp(prefix="sluice-leave-"))
     # its commits are not the one by which the table goes over
     spec = replace(run.spec, job_id=f"{run.spec.job_id}-log")

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -105,7 +105,7 @@ class Moment:
     """What a whole load shows, of a source whose log is followed.
 
     at        position in the log: all that it shows was committed before; "" = each of
-              its chunks shows a moment of its own, see `LogSource.here`
+              its chunks shows a moment of its own, see `Source.here`
     snapshot  which transactions it shows, in the source's own form; "" with `at`
     """
 
@@ -113,80 +113,54 @@ class Moment:
     snapshot: str
 
 
-@runtime_checkable
-class LogSource(Protocol):
-    """What a source can whose log is followed: show when a snapshot has all that its
-    log had by now. A commit is in the log before anybody else sees it."""
+class Source(Protocol):
+    """What a source can do by SQL, over one open connection, autocommit, read only; its
+    log has a reader of its own.
 
-    def newest_transaction(self) -> int:
-        """A number above those of all transactions that its log may have by now."""
-        ...
-
-    def who_is_open(self, before: int) -> str:
-        """Who holds the oldest open transaction with a number below that, in words;
-        "" = all of them are over, and any later snapshot shows them."""
-        ...
-
-    def here(self) -> str:
-        """Position: all that was read until now was committed before it."""
-        ...
-
-    def moment(self) -> Moment:
-        """Takes the snapshot in which `reading` reads from here on. It is never
-        renewed: TransientError `source_snapshot_lost` once it was given back, until
-        `give_back`."""
-        ...
-
-
-class Discoverer(Protocol):
-    """One open connection for facts, autocommit, read only."""
+    right_to_see_others  what `clock` needs to see others' transactions
+    """
 
     @property
     def dialect(self) -> Dialect: ...
 
     @property
+    def right_to_see_others(self) -> str: ...
+
+    @property
     def address(self) -> str:
         """The IP address this connection went to; "" when it has none."""
-        ...
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         """Every dynamic part of `sql` went through the dialect."""
-        ...
 
     def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row: ...
 
     def hang_up(self) -> None:
         """Wakes whoever waits on this connection for a source that is silent."""
-        ...
 
     def waiting(self, seconds: float) -> dict[str, int]:
         """Statements of this connection that have had no answer for so long: a name of
         each wait → the connection's session at the source."""
-        ...
+
+    # ------------------------------------------------------------- facts of a table
 
     def definition(self, table: TableSpec) -> str:
         """Changes whenever the table is defined anew, made anew or rewritten."""
-        ...
 
     def columns(self, table: TableSpec) -> dict[str, tuple[str, bool]]:
         """Column → (type text, NOT NULL) as the table is now. TerminalError
         `source_rows_hidden` when the login is shown some rows only."""
-        ...
 
     def estimated_rows(self, table: TableSpec) -> int:
         """The planner's estimate, at least 0."""
-        ...
 
     def key_facts(self, table: TableSpec, key: Sequence[str]) -> KeyFacts: ...
 
-
-class SnapshotReader(Protocol):
-    """Rows of one moment, which several connections share."""
+    # ----------------------------- rows of one moment, which several connections share
 
     @property
     def gave_way(self) -> str:
         """For which session the readers of the last snapshot were ended; "" = none."""
-        ...
 
     def reading(
         self, table: TableSpec, *, can_renew: bool = True
@@ -195,55 +169,52 @@ class SnapshotReader(Protocol):
         it was given back for want of readers. Then it is a new one, or, where the
         plan depends on the old one (`can_renew` False), TransientError
         `source_snapshot_lost`. No lock is held by it."""
-        ...
 
     def within(self, table: TableSpec) -> AbstractContextManager[None]:
         """Statements of this connection inside see that snapshot, under its guard."""
-        ...
 
     def give_back(self) -> None:
         """Ends the snapshot, if there is one."""
-        ...
 
     def lock_holders(self, table: TableSpec) -> str:
         """Who holds the table's lock or waits for it, in words; "" = not known."""
-        ...
 
     def widths(self, table: TableSpec) -> Widths:
         """How wide its rows are, cheaply. TerminalError `source_row_too_wide` when
         one cannot be read."""
-        ...
 
     def pages(self, table: TableSpec) -> int:
         """Heap pages that can be read by number, or -1 when there are none."""
-        ...
 
     def bad_text(self, table: TableSpec) -> str:
         """Where it has text that the source cannot send, in words, after it has failed
         to; "" = nothing found."""
-        ...
 
-
-class CursorReader(Protocol):
-    """Rows that changed since some time of the source.
-
-    right_to_see_others  what `clock` needs to see others' transactions
-    """
-
-    @property
-    def right_to_see_others(self) -> str: ...
+    # ---------------------------------------------- rows that changed since some time
 
     def clock(self) -> SourceClock:
         """Time and open transactions of others, before any row is read."""
-        ...
 
     def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
         """Who the server is, how far its log is, and which table this is."""
-        ...
 
+    # ------- when a snapshot has all that the log had by now: a commit is in the log
+    # ------- before anybody else sees it
 
-class Source(Discoverer, SnapshotReader, CursorReader, Protocol):
-    """What a source that is read by SQL can do; its log has a reader of its own."""
+    def newest_transaction(self) -> int:
+        """A number above those of all transactions that its log may have by now."""
+
+    def who_is_open(self, before: int) -> str:
+        """Who holds the oldest open transaction with a number below that, in words;
+        "" = all of them are over, and any later snapshot shows them."""
+
+    def here(self) -> str:
+        """Position: all that was read until now was committed before it."""
+
+    def moment(self) -> Moment:
+        """Takes the snapshot in which `reading` reads from here on. It is never
+        renewed: TransientError `source_snapshot_lost` once it was given back, until
+        `give_back`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.apply.writer import qualified_name
 from ingest.lake.chain import ChainIndex, stream_folder
 from ingest.lake.commits import LakeState
-from ingest.sources.port import LogSource, Moment, Source
+from ingest.sources.port import Moment, Source
 from ingest.sources.sharded_log import shards_in
 
 T = TypeVar("T")
@@ -147,13 +147,12 @@ def take_moment(run: JobRun, source: Source) -> Moment:
     """The snapshot of the whole load; where there is none, its chunks show all that the
     log had by now. TransientError `source_transactions_open` when what had begun at
     the source is not over within minutes."""
-    log_source = _log_source(run, source)
-    newest = log_source.newest_transaction()
+    newest = source.newest_transaction()
     holder = ""
 
     def is_settled() -> bool:
         nonlocal holder
-        holder = log_source.who_is_open(newest)
+        holder = source.who_is_open(newest)
         if holder:
             run.explain(
                 Sentence(
@@ -173,22 +172,7 @@ def take_moment(run: JobRun, source: Source) -> Moment:
             code=TRANSACTIONS_OPEN,
             hint="end that transaction at the source; the load goes on automatically",
         )
-    return log_source.moment()
-
-
-def read_until(run: JobRun, source: Source) -> str:
-    """Position behind all that was read, of chunks that show a moment each."""
-    return _log_source(run, source).here()
-
-
-def _log_source(run: JobRun, source: Source) -> LogSource:
-    if not isinstance(source, LogSource):
-        raise TerminalError(
-            "a source of this kind is not followed by its log, and %(table)s was to be",
-            table=qualified_name(run.spec),
-            code="not_yet",
-        )
-    return source
+    return source.moment()
 
 
 def _waited(

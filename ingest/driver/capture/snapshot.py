@@ -57,7 +57,6 @@ from ingest.driver.capture.keys import null_keys, refuse_shared_texts
 from ingest.driver.capture.log_load import (
     behind_of,
     log_of,
-    read_until,
     refuse_passed,
     take_moment,
     wait_for_cut,
@@ -270,7 +269,7 @@ def _read_all(load: _Load, source: Source, trial: Trial) -> _Read:
             for one in tables:
                 refuse_doubtful_emptiness(load.spark, load.run, source, one.table)
         if log_of(load.run) and not read.plan.snapshot:
-            plan = replace(read.plan, bound=read_until(load.run, source))
+            plan = replace(read.plan, bound=source.here())
             read = replace(read, plan=plan)
         unless_all_is_read.pop_all()
     return read

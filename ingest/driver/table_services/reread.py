@@ -32,7 +32,6 @@ from ingest.driver.apply.replacement import own_columns, same_span
 from ingest.driver.apply.rows import lake_rows, unfit_counts
 from ingest.driver.apply.writer import Batch, commit_rows, qualified_name
 from ingest.driver.capture.gate import SourceGate
-from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
     Counts,
@@ -148,7 +147,7 @@ def done_facts(action: str, done: Commit | None) -> dict[str, Any]:
 def take_moment_behind_lake(here: Reread, source: Source) -> Since:
     """A commit is in the log, and so in the lake, before others see it."""
     since = take_moment_of(here.run, source, here.stream)
-    require_behind_lake(here.run, since, since.at or read_until(here.run, source))
+    require_behind_lake(here.run, since, since.at or source.here())
     return since
 
 

@@ -27,7 +27,6 @@ from ingest.driver.capture.chunking import fit_throttle
 from ingest.driver.capture.counting import count_rows, refuse_another_count
 from ingest.driver.capture.gate import Pace, SourceGate
 from ingest.driver.capture.jdbc import Fetch, read_statement
-from ingest.driver.capture.log_load import read_until
 from ingest.driver.capture.parallel import run_parallel
 from ingest.driver.capture.reading import (
     Trial,
@@ -226,7 +225,7 @@ def _read_beside(
             found = _right_behind(check, since)
             return _read_source(check, source, trial), found
     read = _read_source(check, source, trial)
-    at = read_until(check.run, source)
+    at = source.here()
     return read, _right_behind(check, replace(since, at=at))
 
 
