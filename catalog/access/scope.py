@@ -73,16 +73,18 @@ def scope_of(
     principal: Principal,
     datasource: str = "",
     privilege: Privilege = Privilege.DISCOVER,
+    *,
+    for_sql: bool = False,
 ) -> Scope:
-    """Of everything or within one datasource; no statement for admins."""
+    """Of everything or within one datasource; no statement for admins. `for_sql`:
+    tables with a grant on some columns, too."""
     if not principal.is_active:
         return Scope(Reach.NOTHING)
     if principal.is_admin:
         return Scope(Reach.ALL)
     with connection.cursor() as cursor:
-        cursor.execute(
-            _SCOPE, holder(principal, datasource, privilege) | {"many": MANY}
-        )
+        held = holder(principal, datasource, privilege, for_sql=for_sql)
+        cursor.execute(_SCOPE, held | {"many": MANY})
         databases, tables, size = cursor.fetchone()
     return Scope(_reach(size + len(tables)), tuple(databases), tuple(tables))
 

@@ -14,7 +14,7 @@ from django.db.models import Count
 from catalog.access.enforcement import denied
 from catalog.access.grants import grants_of
 from catalog.access.policy import Principal, Privilege, Securable, decide
-from catalog.access.visibility import visible_tables
+from catalog.access.scope import in_scope, scope_of
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from core.models import Job
@@ -39,7 +39,7 @@ def without_contents(principal: Principal) -> Callable[[Datasource], Datasource]
 
     @cache
     def counts() -> dict[int, int]:
-        tables = Table.objects.filter(visible_tables(principal))
+        tables = Table.objects.filter(in_scope(scope_of(principal)))
         keys = tables.order_by().values_list("database__datasource")
         return dict(keys.annotate(Count("pk")))
 

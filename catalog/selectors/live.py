@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.db.models.functions import Upper
 
 from catalog.access.enforcement import decision_for
-from catalog.access.grants import grants_around, rows_for
+from catalog.access.grants import grants_around
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.access.rules import limits_for
+from catalog.access.scope import in_scope, scope_of
 from catalog.access.table_rights import Limits, limits_of
-from catalog.access.visibility import visible_databases, visible_tables
+from catalog.access.visibility import visible_databases, visible_datasources
 from catalog.extensions import registered
 from catalog.like import for_sql, is_everything, matcher
 from catalog.models import Column, Database, Datasource, Table
@@ -72,7 +73,8 @@ def live_names(
     """Names that the principal may see, in order: of sources; of the databases of one;
     of the tables in one of these. The names above may be in other case."""
     if not datasource:
-        sources = Datasource.objects.exclude(name=LAKE).filter(_granted(principal))
+        seen = visible_datasources(principal, for_sql=True)
+        sources = Datasource.objects.exclude(name=LAKE).filter(seen)
         return list(sources.order_by("name").values_list("name", flat=True)[:limit])
     databases = Database.objects.filter(
         visible_databases(principal, for_sql=True), datasource__name__iexact=datasource
@@ -173,24 +175,7 @@ def _as_queried(
 
 def _seen(principal: Principal) -> Q:
     """Tables on which the principal has a grant, be it on some columns only."""
-    if principal.is_admin:
-        return visible_tables(principal)
-    in_part = rows_for(principal).exclude(columns=[])
-    here = in_part.filter(
-        datasource=OuterRef("database__datasource__name"),
-        database=OuterRef("database__name"),
-        table=OuterRef("name"),
-    )
-    return visible_tables(principal) | Q(Exists(here))
-
-
-def _granted(principal: Principal) -> Q:
-    """Sources with a grant on them or on something in them, on some columns, too."""
-    if not principal.is_active:
-        return Q(pk__in=[])
-    if principal.is_admin:
-        return Q()
-    return Q(Exists(rows_for(principal).filter(datasource=OuterRef("name"))))
+    return in_scope(scope_of(principal, for_sql=True))
 
 
 def _reads(principal: Principal, on: Securable) -> bool:

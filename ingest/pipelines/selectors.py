@@ -23,7 +23,7 @@ from django.db.models.functions import Cast, Coalesce
 from catalog.access.grants import grants_of, rows_for
 from catalog.access.policy import Decision, Principal, Privilege, Securable, decide
 from catalog.access.scope import in_scope, scope_of
-from catalog.access.visibility import visible_datasources, visible_tables
+from catalog.access.visibility import visible_datasources
 from catalog.discovery.services import KINDS as SOURCE_KINDS
 from catalog.models import Datasource, Table
 from catalog.names import LAKE
@@ -234,7 +234,7 @@ def onboarding_for(principal: Principal, onboarding_id: UUID) -> Onboarding:
 
 def pipelines_for(principal: Principal, onboarding: Onboarding) -> QuerySet[Pipeline]:
     """Its tables, as far as the principal may see them."""
-    visible = Table.objects.filter(visible_tables(principal))
+    visible = Table.objects.filter(in_scope(scope_of(principal)))
     return (
         onboarding.tables.filter(source_table__in=visible)
         .select_related("source_table__database__datasource", "lake_table__database")
