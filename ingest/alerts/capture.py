@@ -7,14 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.db import IntegrityError, transaction
-
 from catalog.compiled import AnyRow
 from core.clock import SystemClock
 from core.sentences import Sentence, filled
+from ingest.alerts import store
 from ingest.alerts.lag import last_absence
 from ingest.alerts.rules import CAPTURE, Finding
-from ingest.alerts.store import DISMISSED, close
 from ingest.maintenance.descriptions import sized
 from ingest.models import SourceFollower
 from ingest.models.alerts import Alert
@@ -57,13 +55,13 @@ def compare_captures(now: datetime) -> None:
         found = list(_findings(row, now, most_waiting=most, was_absent=was_absent))
         if found:
             ill.append(row.datasource_id)
-            _open(row, found[0], now)
+            store.open_again(row.datasource_id, found[0], at=now, is_of_source=True)
     for row in abandoned:
         if left := _not_released(row, now, was_absent=was_absent):
             ill.append(row.datasource_id)
-            _open(row, left, now)
+            store.open_again(row.datasource_id, left, at=now, is_of_source=True)
     rest = Alert.objects.filter(kind=CAPTURE).exclude(datasource__in=ill)
-    close(rest, reason="its log is read, or is to be read no more")
+    store.close(rest, reason="its log is read, or is to be read no more")
 
 
 def _findings(
@@ -177,35 +175,3 @@ def _is_short(row: SourceFollower) -> bool:
     if row.log_safe is None:
         return False
     return row.log_safe < LEAST_SAFE * (row.log_kept + row.log_safe)
-
-
-def _open(row: SourceFollower, found: Finding, now: datetime) -> None:
-    """Open its alert, or count on the one that is open. One that a user closed opens
-    again with another cause."""
-    facts = {
-        "cause": found.cause,
-        "code": found.code,
-        "message": found.message,
-        "hint": found.hint,
-        "last_seen_at": now,
-    }
-    rows = Alert.objects.filter(datasource=row.datasource, kind=CAPTURE)
-    if rows.filter(closed_because=DISMISSED, cause=found.cause).exists():
-        return
-    with transaction.atomic():
-        known = rows.select_for_update().filter(closed_at=None).first()
-        if known is not None:
-            again = known.cause != found.cause
-            rows.filter(pk=known.pk).update(count=known.count + again, **facts)
-            return
-    try:
-        with transaction.atomic():
-            Alert.objects.create(
-                datasource=row.datasource,
-                name=row.datasource.name,
-                kind=CAPTURE,
-                first_seen_at=now,
-                **facts,
-            )
-    except IntegrityError:
-        return  # another process was first

@@ -1,27 +1,26 @@
 """Jobs of which nothing comes: the alert that their rows open, and close again.
 
-One statement opens and one closes, however many jobs there are. A job's row says when
-something last came of it (`moved_at`) and what it waits for (`reason`).
+A few statements compare them with what is open, however many jobs there are. A job's
+row says when something last came of it (`moved_at`) and what it waits for (`reason`).
 """
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
 
 from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
 from core.jobs.moves import names_of
 from core.models import Job
-from core.sentences import Sentence
+from core.sentences import Sentence, as_sentence
+from ingest.alerts import store
 from ingest.alerts.lag import last_absence
-from ingest.alerts.rules import RECOVERED, STALLED, job_in_words
-from ingest.alerts.store import DISMISSED
+from ingest.alerts.rules import STALLED, Finding, job_in_words
 from ingest.jobs.kinds import DriverKind
+from ingest.models.alerts import Alert
 
 # One that waits in the queue stands still when nothing moves where it waits: behind a
 # lane or another job of its table it waits its turn, which may take hours. One that
@@ -41,71 +40,20 @@ WITH moving AS (
     AND NOT EXISTS (SELECT 1 FROM moving m
       WHERE m.lane = j.lane OR m.subject_id = j.subject_id)
   ORDER BY j.lane, j.share_key, coalesce(j.moved_at, j.queued_at), j.id
-), stalled AS (
-  SELECT DISTINCT ON (j.subject_id) j.id, j.kind, j.reason, j.phase, j.error_code,
-    j.subject_id::bigint AS table_id, coalesce(j.moved_at, j.queued_at) AS since
-  FROM core_job j
-  WHERE j.kind = ANY(%(kinds)s)
-    AND coalesce(j.moved_at, j.queued_at) < %(limit)s
-    AND (j.state = ANY(%(active)s)
-      OR (j.state = %(queued)s AND j.not_before >= %(limit)s
-        AND j.not_before - (j.handle ->> 'put_off_since')::timestamptz
-          > %(now)s - %(limit)s)
-      OR j.id IN (SELECT id FROM firsts))
-  ORDER BY j.subject_id, coalesce(j.moved_at, j.queued_at)
 )
+SELECT DISTINCT ON (j.subject_id) j.id, j.kind, j.subject_id, j.reason, j.phase,
+  coalesce(j.moved_at, j.queued_at) AS moved_at
+FROM core_job j
+WHERE j.kind = ANY(%(kinds)s)
+  AND coalesce(j.moved_at, j.queued_at) < %(limit)s
+  AND (j.state = ANY(%(active)s)
+    OR (j.state = %(queued)s AND j.not_before >= %(limit)s
+      AND j.not_before - (j.handle ->> 'put_off_since')::timestamptz
+        > %(now)s - %(limit)s)
+    OR j.id IN (SELECT id FROM firsts))
+ORDER BY j.subject_id, coalesce(j.moved_at, j.queued_at)
 """
-_OPEN = (
-    _STALLED
-    + """
-INSERT INTO ingest_alert AS a (
-  table_id, database, name, kind, cause, sources, code, message, hint, repair,
-  instant, job, count, first_seen_at, last_seen_at, closed_because, closed_reason,
-  is_announced, is_end_announced)
-SELECT t.id, d.name, t.name, %(kind)s, s.id || ':' || s.since, ARRAY[s.kind]::varchar[],
-  %(kind)s,
-  replace(replace(replace(%(message)s::text, '%%(job)s', w.job), '%%(since)s', w.since),
-    '%%(why)s', w.english) || chr(30) || jsonb_build_array(%(message)s::text,
-    jsonb_build_object('job', jsonb_build_array(w.job, '{}'::jsonb), 'since', w.since,
-      'why', coalesce(w.origin, jsonb_build_array(w.english, '{}'::jsonb)))),
-  %(hint)s, '', '', s.id, 1, %(now)s, %(now)s, '', '', false, false
-FROM stalled s
-CROSS JOIN LATERAL (
-  SELECT coalesce(%(jobs)s::jsonb ->> s.kind, s.kind) AS job,
-    to_char(s.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') AS since,
-    coalesce(nullif(split_part(s.reason, chr(30), 1), ''), nullif(s.phase, ''),
-      %(silent)s::text) AS english,
-    nullif(split_part(s.reason, chr(30), 2), '')::jsonb AS origin
-) w
-JOIN catalog_table t ON t.id = s.table_id
-JOIN catalog_database d ON d.id = t.database_id
-WHERE NOT EXISTS (
-  SELECT 1 FROM ingest_alert closed WHERE closed.table_id = t.id
-    AND closed.kind = %(kind)s AND closed.cause = s.id || ':' || s.since
-    AND closed.closed_because = %(dismissed)s)
-ON CONFLICT (table_id, kind) WHERE closed_at IS NULL DO UPDATE SET
-  count = a.count + (a.cause <> EXCLUDED.cause)::int, cause = EXCLUDED.cause,
-  sources = EXCLUDED.sources, message = EXCLUDED.message, job = EXCLUDED.job,
-  last_seen_at = EXCLUDED.last_seen_at
-WHERE (a.cause, a.message) IS DISTINCT FROM (EXCLUDED.cause, EXCLUDED.message)
-"""
-)
-# An attempt that failed and waits for the next one has not recovered.
-_CLOSE = (
-    _STALLED
-    + """
-UPDATE ingest_alert SET closed_at = %(now)s, closed_because = %(recovered)s,
-  closed_reason = %(goes_on)s
-WHERE kind = %(kind)s AND closed_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM stalled s WHERE s.table_id = ingest_alert.table_id)
-  AND NOT EXISTS (SELECT 1 FROM core_job j WHERE j.state = %(queued)s
-    AND ingest_alert.cause = j.id || ':' || j.moved_at)
-"""
-)
-# `_OPEN` fills it in as `Sentence` does, and writes what it is made of beside it.
-_MESSAGE = Sentence("nothing has come of its %(job)s since %(since)s UTC: %(why)s")
 _SILENT = "it does not say why"
-_GOES_ON = "its job goes on, or has ended"
 _HINT = (
     "the job's page says what it waits for; end what is in its way, or cancel it: what"
     " it has done is kept, and it can be tried again"
@@ -123,23 +71,47 @@ def compare_stalled(now: datetime) -> None:
     if limit is None:
         return
     given: dict[str, Any] = {
-        "kind": STALLED,
-        "hint": _HINT,
-        "message": _MESSAGE.message,
-        "jobs": json.dumps({kind: job_in_words(kind) for kind in names_of(DriverKind)}),
-        "silent": _SILENT,
-        "goes_on": _GOES_ON,
         "now": now,
         "limit": limit,
         "active": sorted(ACTIVE),
         "queued": QUEUED,
         "kinds": list(names_of(DriverKind)),
-        "dismissed": DISMISSED,
-        "recovered": RECOVERED,
     }
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_OPEN, given)
-        cursor.execute(_CLOSE, given)
+    found = {
+        int(job.subject_id): _finding(job) for job in Job.objects.raw(_STALLED, given)
+    }
+    alerts = Alert.objects.filter(kind=STALLED)
+    told = {a.table_id: (a.cause, a.message) for a in alerts.filter(closed_at=None)}
+    for table_id, trouble in found.items():
+        if told.get(table_id) != (trouble.cause, trouble.message):
+            store.open_again(table_id, trouble, at=now)
+    # an attempt that failed and waits for the next one has not recovered
+    waiting = Job.objects.filter(pk__in=alerts.filter(closed_at=None).values("job"))
+    causes = [_cause(job) for job in waiting.filter(state=QUEUED)]
+    over = alerts.exclude(table__in=found).exclude(cause__in=causes)
+    store.close(over, reason="its job goes on, or has ended")
+
+
+def _finding(job: Job) -> Finding:
+    return Finding(
+        STALLED,
+        cause=_cause(job),
+        message=Sentence(
+            "nothing has come of its %(job)s since %(since)s UTC: %(why)s",
+            job=job_in_words(job.kind),
+            since=f"{job.moved_at:%Y-%m-%d %H:%M:%S}",
+            why=as_sentence(job.reason or job.phase or _SILENT),
+        ),
+        code=STALLED,
+        hint=_HINT,
+        source=job.kind,
+        job=str(job.pk),
+    )
+
+
+def _cause(job: Job) -> str:
+    """Another one once the job has moved."""
+    return f"{job.pk}:{job.moved_at}"
 
 
 def stalled_before(now: datetime) -> datetime | None:

@@ -32,30 +32,56 @@ _NEWEST = ", ".join(
     for name in _SAID
 )
 # One statement: whoever comes second counts on the row of the first.
-_OPEN = f"""
+_OPEN = """
 INSERT INTO ingest_alert AS a (
-  table_id, database, name, kind, cause, sources, code, message, hint, repair,
+  {column}, database, name, kind, cause, sources, code, message, hint, repair,
   instant, job, count, first_seen_at, last_seen_at, closed_because, closed_reason,
   is_announced, is_end_announced)
-SELECT t.id, d.name, t.name, %(kind)s, %(cause)s, %(sources)s::varchar[], %(code)s,
+SELECT {subject}, %(kind)s, %(cause)s, %(sources)s::varchar[], %(code)s,
   %(message)s, %(hint)s, %(repair)s, %(instant)s, %(job)s, 1, %(now)s, %(now)s, '', '',
   false, false
-FROM catalog_table t JOIN catalog_database d ON d.id = t.database_id
-WHERE t.id = %(table)s
-ON CONFLICT (table_id, kind) WHERE closed_at IS NULL DO UPDATE SET
+FROM {rows} = %(of)s
+ON CONFLICT ({column}, kind) WHERE closed_at IS NULL DO UPDATE SET
   count = a.count + (a.cause <> EXCLUDED.cause)::int,
   sources = ARRAY(SELECT DISTINCT unnest(a.sources || EXCLUDED.sources) ORDER BY 1),
-  {_NEWEST}
+  {newest}
 """
+_OPEN_OF_TABLE = _OPEN.format(
+    column="table_id",
+    subject="t.id, d.name, t.name",
+    rows="catalog_table t JOIN catalog_database d ON d.id = t.database_id WHERE t.id",
+    newest=_NEWEST,
+)
+_OPEN_OF_SOURCE = _OPEN.format(
+    column="datasource_id",
+    subject="s.id, '', s.name",
+    rows="catalog_datasource s WHERE s.id",
+    newest=_NEWEST,
+)
 
 
 def open_alert(table_id: int, trouble: Finding, *, at: datetime | None = None) -> None:
     """Open the alert of this kind on the table, or count on the one that is open."""
+    _open(_OPEN_OF_TABLE, table_id, trouble, at or SystemClock().now())
+
+
+def open_again(
+    of: int, trouble: Finding, *, at: datetime, is_of_source: bool = False
+) -> None:
+    """The same of what is found with each look, on a table or a source: one that a user
+    closed opens with another cause only."""
+    place = {"datasource": of} if is_of_source else {"table": of}
+    rows = Alert.objects.filter(**place, kind=trouble.kind, cause=trouble.cause)
+    if not rows.filter(closed_because=DISMISSED).exists():
+        _open(_OPEN_OF_SOURCE if is_of_source else _OPEN_OF_TABLE, of, trouble, at)
+
+
+def _open(statement: str, of: int, trouble: Finding, at: datetime) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            _OPEN,
+            statement,
             {
-                "table": table_id,
+                "of": of,
                 "kind": trouble.kind,
                 "cause": trouble.cause,
                 "sources": [trouble.source] if trouble.source else [],
@@ -65,7 +91,7 @@ def open_alert(table_id: int, trouble: Finding, *, at: datetime | None = None) -
                 "repair": trouble.repair,
                 "instant": trouble.instant,
                 "job": trouble.job,
-                "now": at or SystemClock().now(),
+                "now": at,
             },
         )
 
