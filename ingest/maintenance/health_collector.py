@@ -179,7 +179,7 @@ def _merge(
 ) -> MergeCost:
     """What the log files cost readers, and what is worth a compaction now."""
     groups, credit = seen.layout.groups, written.credit or 0
-    age = timedelta(seconds=policy.log_age_seconds)
+    age = timedelta(seconds=policy.compact_log_age_seconds)
     return weigh(
         groups,
         choose(groups, credit=credit, old_before=instant_of(now - age)),

@@ -149,16 +149,19 @@ def _triggers(
         yield Sentence(
             "%(count)s commits since the last compaction", count=facts.delta_commits
         )
-    if facts.log_bytes >= policy.log_bytes:
+    if facts.log_bytes >= policy.compact_log_bytes:
         yield Sentence("%(log_bytes)s of log files", log_bytes=sized(facts.log_bytes))
-    if facts.log_bytes >= LEAST_LOG_BYTES and facts.log_ratio >= policy.log_ratio:
+    if (
+        facts.log_bytes >= LEAST_LOG_BYTES
+        and facts.log_ratio >= policy.compact_log_ratio
+    ):
         yield Sentence(
             "%(log_ratio)s bytes of log files per byte of base files",
             log_ratio=f"{facts.log_ratio:.1f}",
         )
     if facts.oldest_log_at:
         age = now - _at(facts.oldest_log_at)
-        if age >= timedelta(seconds=policy.log_age_seconds):
+        if age >= timedelta(seconds=policy.compact_log_age_seconds):
             yield Sentence(
                 "its oldest log file is %(hours)s h old",
                 hours=f"{age.total_seconds() / 3600:.0f}",

@@ -387,8 +387,8 @@ def _missed_goals(merge: MergeCost) -> Iterator[HealthIssue]:
 def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[HealthIssue]:
     """Log files that are not merged though the budget allows it."""
     is_worth_it = facts.log_bytes >= LEAST_LOG_BYTES
-    if is_worth_it and facts.log_ratio > policy.log_ratio:
-        points = min(15, 5 + int(5 * facts.log_ratio / policy.log_ratio))
+    if is_worth_it and facts.log_ratio > policy.compact_log_ratio:
+        points = min(15, 5 + int(5 * facts.log_ratio / policy.compact_log_ratio))
         yield _issue(
             "log_ratio",
             points,
@@ -396,7 +396,7 @@ def _late_merges(facts: LakeFacts, policy: MaintenancePolicy) -> Iterator[Health
             " base files; the policy says %(wanted)s",
             "compact",
             log_ratio=f"{facts.log_ratio:.1f}",
-            wanted=f"{policy.log_ratio:g}",
+            wanted=f"{policy.compact_log_ratio:g}",
         )
     if facts.most_logs > MOST_LOGS:
         yield _issue(

@@ -100,7 +100,7 @@ def _decide(page: list[Pipeline], room: int) -> list[Pipeline]:
         elif len(chosen) < room and source not in chosen:
             chosen[source] = pipeline
             # however this job ends, or if nobody says how, there is a next one
-            every = policy.verification.every_seconds or RETRY_SECONDS
+            every = policy.verification.verify_every or RETRY_SECONDS
             pipeline.verify_at = now + timedelta(seconds=every)
     return list(chosen.values())
 

@@ -40,7 +40,7 @@ def spec_for(job: Job) -> Attempt | Refused | None:
         return None
     # one that a user requested is waited for; one of a schedule has a budget
     is_scheduled = job.requested_by == SCHEDULE
-    budget = policy_of(pipeline).verification.rows_per_second
+    budget = policy_of(pipeline).verification.verify_rows_per_second
     is_log = pipeline.capture == LOG
     source = pipeline.source_table.database.datasource
     work = VerifyWork(

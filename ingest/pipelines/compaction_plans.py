@@ -287,5 +287,5 @@ def budget(policy: Effective, credit: int, counted: Totals) -> CompactionBudget:
         amplification=policy.keeping.max_write_amplification,
         credit=credit,
         counted=counted,
-        log_age=policy.keeping.log_age_seconds,
+        log_age=policy.keeping.compact_log_age_seconds,
     )

@@ -13,12 +13,12 @@ _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MaintenancePolicy:
-    """When a table counts as in need of care, see `ingest.pipelines.policies`."""
+    """When a table counts as in need of care: settings, with their defaults."""
 
     compact_after: int = 5
-    log_bytes: int = 256_000_000
-    log_ratio: float = 1.0
-    log_age_seconds: float = 86_400.0
+    compact_log_bytes: int = 256_000_000
+    compact_log_ratio: float = 1.0
+    compact_log_age_seconds: float = 86_400.0
     max_write_amplification: float = 10.0
     stuck_after_seconds: float = 3_600.0
 

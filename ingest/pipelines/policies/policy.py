@@ -46,10 +46,7 @@ MOST_AMPLIFICATION = 100_000
 MONTH_SECONDS = 31 * 24 * 3600
 YEAR_SECONDS = 366 * 24 * 3600
 MOST_ROWS_PER_SECOND = 10**9
-LATE_AFTER_SECONDS = 900
-FRESHNESS_SECONDS = 5.0
 LEAST_FRESHNESS_SECONDS = 0.5
-MAX_WAITING_BYTES = 64 * 2**30
 LEAST_WAITING_BYTES = 2**20
 MOST_WAITING_BYTES = 2**50
 LEAST_WAITING_SECONDS = 3600
@@ -91,11 +88,11 @@ class Effective:
     verification: VerificationPolicy
     values: Mapping[str, Any]
     origins: Mapping[str, str]
-    schema_changes: SchemaPolicy = "follow"
-    freshness: float = FRESHNESS_SECONDS
-    max_waiting: int = MAX_WAITING_BYTES
-    max_waiting_seconds: float = MONTH_SECONDS
-    keep_changes: float = 0.0
+    schema_changes: SchemaPolicy
+    freshness: float
+    max_waiting: int
+    max_waiting_seconds: float
+    keep_changes: float
 
     @property
     def compact_after(self) -> int:
@@ -114,44 +111,30 @@ class Effective:
 
 
 def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
-    """`chain` from the table upwards; `defaults` over those of KEEPING."""
+    """`chain` from the table upwards; `defaults` are those of the installation."""
+    default = Level(DEFAULT, {**dict.fromkeys(KEYS), **DEFAULTS, **defaults})
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for level in (*chain, Level(DEFAULT, {**KEEPING, **defaults})):
-        for key in KEYS:
-            if key not in values and level.given.get(key) is not None:
-                values[key] = level.given[key]
-                origins[key] = level.name
-    for key in ("maintenance_window", "compact_driver"):
-        values.setdefault(key, None)
-        origins.setdefault(key, DEFAULT)
+    for key in KEYS:
+        of = next((one for one in chain if one.given.get(key) is not None), default)
+        values[key], origins[key] = of.given[key], of.name
     schedule = parse_schedule(values["schedule"])
     assert schedule is not None
     values["schedule"] = schedule_to_json(schedule)
     return Effective(
         schedule=schedule,
         lag_seconds=float(values["lag_seconds"]),
-        keeping=MaintenancePolicy(
-            compact_after=int(values["compact_after"]),
-            log_bytes=int(values["compact_log_bytes"]),
-            log_ratio=float(values["compact_log_ratio"]),
-            log_age_seconds=float(values["compact_log_age_seconds"]),
-            max_write_amplification=float(values["max_write_amplification"]),
-            stuck_after_seconds=float(values["stuck_after_seconds"]),
-        ),
+        keeping=MaintenancePolicy(**{key: values[key] for key in _MAINTENANCE}),
         quiet=quiet_from(values["maintenance_window"]),
-        late_after=float(values["late_after_seconds"]),
-        verification=VerificationPolicy(
-            every_seconds=float(values["verify_every"]),
-            rows_per_second=int(values["verify_rows_per_second"]),
-        ),
-        values={key: values[key] for key in KEYS},
+        late_after=values["late_after_seconds"],
+        verification=VerificationPolicy(**{key: values[key] for key in _VERIFICATION}),
+        values=values,
         origins=origins,
         schema_changes=values["schema_changes"],
-        freshness=float(values["freshness_seconds"]),
-        max_waiting=int(values["max_waiting_bytes"]),
-        max_waiting_seconds=float(values["max_waiting_seconds"]),
-        keep_changes=float(values["keep_changes_seconds"]),
+        freshness=values["freshness_seconds"],
+        max_waiting=values["max_waiting_bytes"],
+        max_waiting_seconds=values["max_waiting_seconds"],
+        keep_changes=values["keep_changes_seconds"],
     )
 
 
@@ -325,23 +308,17 @@ KEYS: Mapping[str, Callable[[Any, str], Any]] = {
 }
 # What a table itself can give: new ones are no table's.
 TABLE_KEYS = tuple(key for key in KEYS if key != "new_tables")
-_DEFAULTS = MaintenancePolicy()
-_VERIFICATION = VerificationPolicy()
-KEEPING: Mapping[str, Any] = {
-    "compact_after": _DEFAULTS.compact_after,
-    "compact_log_bytes": _DEFAULTS.log_bytes,
-    "compact_log_ratio": _DEFAULTS.log_ratio,
-    "compact_log_age_seconds": _DEFAULTS.log_age_seconds,
-    "max_write_amplification": _DEFAULTS.max_write_amplification,
-    "stuck_after_seconds": _DEFAULTS.stuck_after_seconds,
-    "late_after_seconds": LATE_AFTER_SECONDS,
-    "verify_every": _VERIFICATION.every_seconds,
-    "verify_rows_per_second": _VERIFICATION.rows_per_second,
+_MAINTENANCE = dataclasses.asdict(MaintenancePolicy())
+_VERIFICATION = dataclasses.asdict(VerificationPolicy())
+DEFAULTS: Mapping[str, Any] = {
+    **_MAINTENANCE,
+    **_VERIFICATION,
+    "late_after_seconds": 900,
     "schema_changes": "follow",
     "new_tables": "ignore",
     "resync": "ask",
-    "freshness_seconds": FRESHNESS_SECONDS,
-    "max_waiting_bytes": MAX_WAITING_BYTES,
+    "freshness_seconds": 5.0,
+    "max_waiting_bytes": 64 * 2**30,
     "max_waiting_seconds": float(MONTH_SECONDS),
     "keep_changes_seconds": 0.0,
 }

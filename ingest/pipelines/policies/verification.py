@@ -16,16 +16,18 @@ RETRY_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class VerificationPolicy:
-    """every_seconds    0 = only on request
-    rows_per_second  at most so many rows of the source, 0 = as fast as it goes
+    """Settings, with their defaults.
+
+    verify_every            seconds; 0 = only on request
+    verify_rows_per_second  at most so many rows of the source, 0 = as fast as it goes
     """
 
-    every_seconds: float = 0.0
-    rows_per_second: int = 50_000
+    verify_every: float = 0.0
+    verify_rows_per_second: int = 50_000
 
     @property
     def is_on(self) -> bool:
-        return self.every_seconds > 0
+        return self.verify_every > 0
 
 
 def due_at(
@@ -42,7 +44,7 @@ def due_at(
     """
     if not policy.is_on:
         return None
-    every = timedelta(seconds=policy.every_seconds)
+    every = timedelta(seconds=policy.verify_every)
     due = max(now, verified_at + every) if verified_at else now
     if quiet is None:
         return due
@@ -53,4 +55,4 @@ def retry_at(policy: VerificationPolicy, *, now: datetime) -> datetime | None:
     """When one that could not decide is tried again; None = never."""
     if not policy.is_on:
         return None
-    return now + timedelta(seconds=min(RETRY_SECONDS, policy.every_seconds))
+    return now + timedelta(seconds=min(RETRY_SECONDS, policy.verify_every))

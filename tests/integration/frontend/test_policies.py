@@ -39,7 +39,7 @@ def test_a_tables_settings_are_changed_and_taken_back(world, browse, at):
     }
     assert sent(client, at, **given).status_code == 302
     policy = policy_of(pipeline(world))
-    assert policy.verification.every_seconds == 86400
+    assert policy.verification.verify_every == 86400
     assert policy.keeping.max_write_amplification == 5.5
     assert policy.schema_changes == "ask"
     assert policy.quiet is not None

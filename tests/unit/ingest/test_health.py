@@ -363,7 +363,7 @@ BUSY = replace(WELL, log_files=1, delta_commits=10, written_at="2026-01-01T11:55
         (replace(WELL, log_files=1, log_bytes=50 * MB), POLICY, []),
         (
             replace(WELL, log_files=1, log_bytes=50 * MB),
-            MaintenancePolicy(log_ratio=0.5),
+            MaintenancePolicy(compact_log_ratio=0.5),
             ["schedule"],
         ),
         (

@@ -13,7 +13,7 @@ from ingest.pipelines.policies.verification import VerificationPolicy, due_at, r
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-HOURLY = VerificationPolicy(every_seconds=3600)
+HOURLY = VerificationPolicy(verify_every=3600)
 NIGHT = MaintenanceWindow(time(22), time(6))
 NOON = MaintenanceWindow(time(11), time(13))
 
@@ -41,7 +41,7 @@ def test_when_it_is_due(policy, verified_at, quiet, expected) -> None:
     ("every", "expected"), [(0, None), (600, 600), (3600, 3600), (86400, 3600)]
 )
 def test_when_it_is_tried_again(every: float, expected: float | None) -> None:
-    again = retry_at(VerificationPolicy(every_seconds=every), now=NOW)
+    again = retry_at(VerificationPolicy(verify_every=every), now=NOW)
     assert again == (None if expected is None else NOW + timedelta(seconds=expected))
 
 
@@ -49,7 +49,7 @@ def test_the_nearest_level_decides_and_zero_switches_off() -> None:
     source = Level("datasource shop", {"verify_every": 86400.0})
     defaults = {"schedule": "manual", "lag_seconds": 5}
     inherited = effective([Level("table", {}), source], defaults)
-    assert inherited.verification.every_seconds == 86400
+    assert inherited.verification.verify_every == 86400
     assert inherited.origins["verify_every"] == "datasource shop"
     off = effective([Level("table", {"verify_every": 0.0}), source], defaults)
     assert not off.verification.is_on
