@@ -87,7 +87,7 @@ def _beats(
     tick = Presence.objects.values_list("seen_at", flat=True)
     found = {
         "tick": tick.first(),
-        "driver": driver and (driver.heartbeat_at or driver.started_at),
+        "driver": (driver.heartbeat_at or driver.started_at) if driver else None,
         "followers": max((row.written_at for row in readers), default=None),
     }
     return {name: at for name, at in found.items() if at is not None}
