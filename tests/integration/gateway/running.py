@@ -56,12 +56,19 @@ class RunningGateway:
             limits=limits or GatewayLimits(),
             tls=tls,
         )
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self.watch = LoopWatch()
         self._patches = pytest.MonkeyPatch()
         self.call(self._begin())
+
+    def _run(self) -> None:
+        # what the gateway does in the background ends with its loop, as `asyncio.run`
+        # has it: an engine that others use goes on
+        with self._runner:
+            self._loop.run_forever()
 
     async def _begin(self) -> None:
         self.gateway = Gateway(self._spec, lambda questions: self.engine)
@@ -101,7 +108,7 @@ class RunningGateway:
             self.watch.end()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LIMIT_SECONDS)
-        self._loop.close()
+        assert self._loop.is_closed()
         assert self.watch.steps
         assert not self._is_watched or self.watch.slow == [], (
             "steps that stop all clients of the gateway"
