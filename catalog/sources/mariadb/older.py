@@ -20,6 +20,8 @@ _NUMBERS = frozenset({"int", "bigint", "float", "double", "decimal"})
 _TEXT = re.compile(r"'((?:[^'\\]|'')*)'", re.DOTALL)
 _TEXTS = re.compile(r"(var)?char\b|(tiny|medium|long)?text\b|enum\b|set\b", re.I)
 _LISTS = re.compile(r"enum\b|set\b", re.IGNORECASE)
+# A statement may write a year otherwise than the server prints it.
+_YEARS = {"year(2)": re.compile(r"\d\d?"), "year(4)": re.compile(r"\d{4}")}
 _MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz"})
 _SIZE = re.compile(r"\((\d+)\)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -111,7 +113,8 @@ def _implied(type: str) -> str | None:
 def _value(type: str, default: str) -> str | None:
     lake = _lake(type)
     if lake in _NUMBERS:
-        return default if _NUMBER.fullmatch(default) else None
+        form = _YEARS.get(type, _NUMBER)
+        return default if form.fullmatch(default) else None
     found = _TEXT.fullmatch(default)
     if found is None:
         return None  # computed

@@ -28,6 +28,31 @@ def test_a_number_of_fewer_digits_before_its_point_is_read() -> None:
     assert (values.to_pylist(), bad) == ([None], [])
 
 
+def test_years_of_two_digits_are_as_the_server_prints_them() -> None:
+    found, codes = LogColumn("n", kinds.YEAR), [124, 70, 100, 0, None]
+    long = codec_of(found, ColumnSpec("n", "n", "year(4)", "int"))
+    assert long(codes)[0].to_pylist() == [2024, 1970, 2000, 0, None]
+    short = codec_of(found, ColumnSpec("n", "n", "year(2)", "int"))
+    assert short(codes)[0].to_pylist() == [24, 70, 0, 0, None]
+
+
+@pytest.mark.parametrize(("rest", "zeros"), [("", 0), (" unsigned zerofill", 37)])
+def test_a_number_that_is_a_text_has_the_zeros_that_the_server_prints(
+    rest: str, zeros: int
+) -> None:
+    plan = ColumnSpec("n", "n", f"decimal(40,1){rest}", "string")
+    twelve_and_a_half = bytes([0x80, *bytes(16), 12, 5])
+    found = codec_of(LogColumn("n", kinds.DECIMAL, 40, 1), plan)([twelve_and_a_half])
+    assert found[0].to_pylist() == ["0" * zeros + "12.5"]
+
+
+def test_the_first_second_of_1970_is_no_zero_date() -> None:
+    plan = ColumnSpec("n", "n", "timestamp(1)", "timestamp")
+    codec = codec_of(LogColumn("n", kinds.TIMESTAMP, digits=1), plan)
+    values, bad = codec([bytes(5), bytes([0, 0, 0, 0, 50])])
+    assert (values.cast("int64").to_pylist(), bad) == ([None, 500_000], [0])
+
+
 @pytest.mark.parametrize(
     ("collation", "own", "shared"),
     [(50, "3F", "98"), (70, "61", "AE"), (65, "3F", "E9"), (87, "C4E3", "80"), (47, "E9", "")],

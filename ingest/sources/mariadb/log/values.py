@@ -52,7 +52,7 @@ from ingest.sources.row_batches import (
 _DIALECT = dialect_of("mariadb")
 _EPOCH = date(1970, 1, 1).toordinal()
 _WIDE = pa.decimal128(38, 0)
-_PLAIN = frozenset({kinds.TINY, kinds.SHORT, kinds.LONG, kinds.LONGLONG, kinds.YEAR})
+_PLAIN = frozenset({kinds.TINY, kinds.SHORT, kinds.LONG, kinds.LONGLONG})
 _UTF8 = frozenset({"utf8mb3", "utf8mb4"})
 
 _ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -132,12 +132,14 @@ def codec_of(found: LogColumn, column: ColumnSpec) -> Codec:
     base = column.source_type.partition("(")[0].partition(" ")[0].lower()
     target = arrow_type(type)
     kind = found.type
+    if kind == kinds.YEAR:
+        return partial(_years, to=target, is_short=column.source_type == "year(2)")
     if kind in _PLAIN:
         return partial(_integers, found=found, to=target)
     if kind in (kinds.FLOAT, kinds.DOUBLE):
         return partial(_floats, kind=kind, to=target)
     if kind == kinds.DECIMAL:
-        return _decimals(found, target)
+        return _decimals(found, target, is_filled="zerofill" in column.source_type)
     if kind == kinds.TIMESTAMP:
         return partial(_timestamps, digits=found.digits, to=target)
     if kind == kinds.DATETIME:
@@ -225,16 +227,18 @@ def _each(
 def _integers(
     values: Sequence[Value], *, found: LogColumn, to: pa.DataType
 ) -> Converted:
-    if found.type == kinds.YEAR:
-        values = [_year(value) for value in values]
     type = pa.uint64() if found.is_unsigned else pa.int64()
     return pa.array(values, type).cast(to), []
 
 
-def _year(value: Value) -> int | None:
-    if not isinstance(value, int):
-        return None
-    return 1900 + value if value else 0
+def _years(values: Sequence[Value], *, to: pa.DataType, is_short: bool) -> Converted:
+    """is_short: the server prints two digits of them."""
+    found = [1900 + one if isinstance(one, int) and one else one for one in values]
+    years = pa.array(found, pa.int64())
+    if is_short:
+        hundreds = _times(pc.divide(years, 100), 100)
+        years = pc.subtract(years, hundreds)
+    return years.cast(to), []
 
 
 def _integer(value: Value, *, is_signed: bool) -> int:
@@ -296,12 +300,12 @@ def _micros(numbers: pa.Array, digits: int) -> pa.Array:
 
 
 def _timestamps(values: Sequence[Value], *, digits: int, to: pa.DataType) -> Converted:
-    """Seconds since 1970, of which 0 stands for the zero date."""
+    """Since 1970, of which 0 stands for the zero date."""
     width = (digits + 1) // 2
     numbers, is_there = _numbers(values, 4 + width)
     seconds = _high(numbers, 8 * width).cast(pa.int64())
     micros = pc.add(_times(seconds, 1_000_000), _micros(numbers, digits))
-    fits = pc.not_equal(seconds, 0)
+    fits = pc.not_equal(micros, 0)
     return _fitting(micros, fits, is_there, to)
 
 
@@ -369,8 +373,9 @@ def _time(value: Value, *, digits: int) -> str:
     return f"{text}.{f'{part:0{2 * width}}'[:digits]}"
 
 
-def _decimals(found: LogColumn, to: pa.DataType) -> Codec:
-    """One in the lake, or a text when it has too many digits for that."""
+def _decimals(found: LogColumn, to: pa.DataType, *, is_filled: bool) -> Codec:
+    """One in the lake, or a text when it has too many digits for that. is_filled: that
+    has zeros in front, as a snapshot's has."""
     groups = decimal_groups(found.length, found.scale)
     if pa.types.is_decimal(to):
         # their digits are taken as they are
@@ -383,8 +388,10 @@ def _decimals(found: LogColumn, to: pa.DataType) -> Codec:
             return partial(_short_decimals, groups=groups, to=to)
         return partial(_long_decimals, groups=groups, to=to)
 
+    width = found.length + bool(found.scale) if is_filled else 0
+
     def text(value: Value) -> str:
-        return plain_text(unscaled(_bytes(value), groups), found.scale)
+        return plain_text(unscaled(_bytes(value), groups), found.scale).zfill(width)
 
     return partial(_each, change=text, to=to)
 

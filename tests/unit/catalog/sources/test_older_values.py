@@ -18,6 +18,7 @@ TOLD = [
     ("double", "0.1", 0.1),
     ("float", "1e20", "1.0000000200408773e+20"),
     ("year(4)", "2024", 2024),
+    ("year(2)", "70", 70),
     ("varchar(20)", "'it''s'", "it's"),
     ("varchar(9)", "'NULL'", "NULL"),
     ("enum('a','b')", "'b'", "b"),
@@ -80,6 +81,9 @@ def test_without_a_default(
     [
         ("int(11)", "5", "5"),
         ("int(11)", "1.6", None),
+        # 2024, and 70
+        ("year(4)", "24", None),
+        ("year(2)", "1970", None),
         ("decimal(9,2)", "1.50", "1.50"),
         ("decimal(9,2)", "1.505", None),
         ("double", "0.1", "0.1"),
