@@ -27,7 +27,7 @@ from ingest.sources.postgresql.log.values import codec_of
 from ingest.sources.row_batches import arrow_type, columns_in, columns_of
 from ingest.sources.select import Selection, mask_of
 
-_INSERT, _UPDATE, _DELETE, _MOVED, _ = range(len(OPS))
+_INSERT, _UPDATE, _DELETE, _MOVED, _TRUNCATE = range(len(OPS))
 _NUMBER, _PLACE = "number", "place"
 
 
@@ -261,21 +261,24 @@ def _aligned(parts: Sequence[Part], shape: Shape) -> _Group:
     numbers = pa.array([part.number for part in parts], pa.int64())
     spread = numbers if len(parts) == rows.num_rows else _repeated(numbers, counts)
     there = columns_in(parts[0].rows.schema)
-    _refuse_others(parts[0], there, shape)
+    # such a row has no values, and the columns of a plan before or behind its moment
+    is_emptying = pc.all(pc.equal(rows[OP], _TRUNCATE)).as_py()
+    _refuse_others(parts[0], there, shape, is_emptying=is_emptying)
     by_name = {column.source_name: n for n, column in enumerate(there)}
     sources = [by_name.get(column.source_name, -1) for column in shape.columns]
     columns = {OP: rows[OP], _NUMBER: pa.chunked_array([spread])}
     for column, source in zip(shape.columns, sources, strict=True):
         wanted = arrow_type(DataType.parse(column.type))
         if source < 0:
-            older = shape.added[column.source_name].cast(wanted)
+            older = shape.added.get(column.source_name, pa.scalar(None)).cast(wanted)
             columns[column.alias] = pa.chunked_array([pa.repeat(older, rows.num_rows)])
             continue
         found = there[source]
         values = rows[found.alias]
         columns[column.alias] = values if values.type == wanted else values.cast(wanted)
     columns |= _masks(rows, there, shape, sources)
-    return _Group(pa.table(columns), frozenset(by_name), _unsent_in(rows, sources))
+    carried = frozenset(() if is_emptying else by_name)
+    return _Group(pa.table(columns), carried, _unsent_in(rows, sources))
 
 
 def _repeated(values: pa.Array, counts: pa.Array) -> pa.Array:
@@ -504,14 +507,16 @@ def _as_changes(kept: pa.Table, shape: Shape, order: int) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=shape.schema)
 
 
-def _refuse_others(part: Part, there: Sequence[SealedColumn], shape: Shape) -> None:
+def _refuse_others(
+    part: Part, there: Sequence[SealedColumn], shape: Shape, *, is_emptying: bool
+) -> None:
     types = {column.source_name: column.type for column in there}
     lacks = [
         c.source_name
         for c in shape.columns
         if c.source_name not in types and c.source_name not in shape.added
     ]
-    if lacks:
+    if lacks and not is_emptying:
         raise TerminalError(
             "segment %(number)s has rows of %(table)s without the columns"
             " %(lacks)s, which its plan has. Nothing was written",

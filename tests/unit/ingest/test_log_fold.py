@@ -179,6 +179,25 @@ def test_what_was_before_a_truncation_is_gone() -> None:
     assert last.rows.schema == SHAPE.schema
 
 
+@pytest.mark.parametrize("rows_have", [True, False])
+def test_what_empties_a_table_needs_no_columns_that_rows_around_it_have(
+    *, rows_have: bool
+) -> None:
+    """MariaDB's log says a statement: its columns are those of the plan of then."""
+    added = {"amount": pa.scalar(Decimal(3), pa.decimal128(9, 2))}
+    shape = replace(SHAPE, added=added)
+    without = [c for c in SHAPE.columns if c.source_name != "amount"]
+    whole = part(1, ("insert", 1, "a", Decimal(1)))
+    emptied = Part(2, rows_of([("truncate", None, None)], without))
+    if not rows_have:
+        whole = Part(1, rows_of([("insert", 1, "a")], without))
+        emptied = part(2, ("truncate", None, None, None))
+    behind = replace(whole, number=3)
+    merged = merge([whole, emptied, behind], shape)
+    assert merged.is_emptied
+    assert seen(merged) == {1: ("a", Decimal(1 if rows_have else 3))}
+
+
 SHARDED_COLUMNS = (
     SealedColumn("c0", SHARD, "string"),
     SealedColumn("c1", "id", "bigint"),
