@@ -19,7 +19,7 @@ from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import PasswordChange, TokenNew, UserNew, UserPatch
-from catalog.api.views import PAGING, ApiView, body_of, created, paged, truth
+from catalog.api.views import PAGING, AdminView, ApiView, body_of, created, paged, truth
 from catalog.models import ApiToken, AuditEntry
 from core.errors import NotFound
 
@@ -164,7 +164,7 @@ class TokenView(ApiView):
         return Response(status=204)
 
 
-class AuditView(ApiView):
+class AuditView(AdminView):
     """Who did what to which object through which interface, the newest first. For
     administrators."""
 
@@ -172,7 +172,6 @@ class AuditView(ApiView):
 
     @extend_schema(responses=page_of(replies.AuditEntry))
     def get(self, request: Request) -> Response:
-        require_admin(self.principal)
         rows = AuditEntry.objects.all()
         for name in ("actor", "action", "door"):
             if value := request.query_params.get(name):

@@ -18,7 +18,7 @@ from catalog.api import access_replies as replies
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import GrantNew
-from catalog.api.views import PAGING, ApiView, body_of, created, paged
+from catalog.api.views import PAGING, AdminView, ApiView, body_of, created, paged
 from catalog.models import Grant
 from core.errors import InvalidRequest
 from core.sentences import Sentence
@@ -81,11 +81,10 @@ def _granted(given: dict[str, Any]) -> Privilege | Role:
     return grants.check_privilege(given["privilege"])
 
 
-class GrantView(ApiView):
+class GrantView(AdminView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: int) -> Response:
         """Take a grant back. It holds from the moment this call returns."""
-        require_admin(self.principal)
         grants.revoke(id, by=self.principal.name)
         return Response(status=204)
 

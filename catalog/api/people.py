@@ -13,24 +13,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access import groups, invitations
-from catalog.access.enforcement import require_admin
 from catalog.api import access_replies as replies
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import InvitationNew
-from catalog.api.views import PAGING, ApiView, body_of, created, paged
+from catalog.api.views import PAGING, AdminView, body_of, created, paged
 
 MOST_MEMBERS = 100
 
 
-class InvitationsView(ApiView):
+class InvitationsView(AdminView):
     queries = PAGING
 
     @extend_schema(responses=page_of(replies.Invitation))
     def get(self, request: Request) -> Response:
         """Invitations whose link still works, by name, without the links. For
         administrators."""
-        require_admin(self.principal)
         rows = invitations.open_invitations().prefetch_related("groups")
         by_name = {"name": ("name", "id")}
         return paged(request, rows, sorts=by_name, body=replies.Invitation.body)
@@ -41,7 +39,6 @@ class InvitationsView(ApiView):
         """Invite somebody: `path` of this reply, below the address of the pages, lets
         one person set the password of a new user of that name, once. A former
         invitation of that name ends. For administrators."""
-        require_admin(self.principal)
         given = body_of(InvitationNew, request)
         made = invitations.invite(
             given["name"],
@@ -55,22 +52,20 @@ class InvitationsView(ApiView):
         return created(f"invitations/{made.row.pk}", body)
 
 
-class InvitationView(ApiView):
+class InvitationView(AdminView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: int) -> Response:
         """Withdraw an invitation: its link ends. For administrators."""
-        require_admin(self.principal)
         invitations.withdraw(id, by=self.principal.name)
         return Response(status=204)
 
 
-class GroupsView(ApiView):
+class GroupsView(AdminView):
     queries = PAGING | {"q"}
 
     @extend_schema(responses=page_of(replies.Group))
     def get(self, request: Request) -> Response:
         """Groups, by name, with the first of their members. For administrators."""
-        require_admin(self.principal)
         rows = _groups()
         if q := request.query_params.get("q"):
             rows = rows.filter(name__istartswith=q)
@@ -78,11 +73,10 @@ class GroupsView(ApiView):
         return paged(request, rows, sorts=by_name, body=replies.Group.body)
 
 
-class GroupView(ApiView):
+class GroupView(AdminView):
     @extend_schema(responses=replies.Group)
     def get(self, request: Request, name: str) -> Response:
         """One group with the first of its members. For administrators."""
-        require_admin(self.principal)
         row = groups.group_named(name, _groups())
         return Response(replies.Group.body(row))
 
@@ -90,7 +84,6 @@ class GroupView(ApiView):
     def delete(self, request: Request, name: str) -> Response:
         """Delete a group with the grants to it; its members stay users. Refused while
         rules name it. For administrators."""
-        require_admin(self.principal)
         groups.delete_group(name, by=self.principal.name)
         return Response(status=204)
 

@@ -19,21 +19,20 @@ from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import RuleChange, RuleNew
-from catalog.api.views import PAGING, ApiView, body_of, created, paged
+from catalog.api.views import PAGING, AdminView, ApiView, body_of, created, paged
 from catalog.models import AccessRule
 from core.errors import InvalidRequest
 
 _MEMBERS = {"except": "excepted"}
 
 
-class RulesView(ApiView):
+class RulesView(AdminView):
     queries = PAGING | {"on"}
 
     @extend_schema(responses=page_of(Rule))
     def get(self, request: Request) -> Response:
         """Row filters and column masks, optionally those on one table. For
         administrators."""
-        require_admin(self.principal)
         rows = AccessRule.objects.all()
         if on := request.query_params.get("on"):
             table = grants.parse_securable(on)
@@ -48,7 +47,6 @@ class RulesView(ApiView):
         """Keep rows or values of a table of the lake back from those to whom the rule
         applies, administrators too unless they are excepted. For administrators. 409
         `two_masks` when somebody would have two masks of one column."""
-        require_admin(self.principal)
         given = _named(body_of(RuleNew, request))
         allow_unknown = given.pop("allow_unknown", False)
         row = rules.save_rule(
@@ -59,20 +57,18 @@ class RulesView(ApiView):
         return created(f"rules/{row.pk}", Rule.body(row))
 
 
-class RuleView(ApiView):
+class RuleView(AdminView):
     is_versioned = True
 
     @extend_schema(responses=Rule)
     def get(self, request: Request, id: int) -> Response:
         """One rule. For administrators."""
-        require_admin(self.principal)
         row = rules.rule_of(id)
         return tagged(request, Rule.body(row), _tag(row))
 
     @extend_schema(request=RuleChange, responses=Rule)
     def patch(self, request: Request, id: int) -> Response:
         """Change whom it binds, its mask or its expression. For administrators."""
-        require_admin(self.principal)
         given = _named(body_of(RuleChange, request))
         with transaction.atomic():
             row = rules.rule_of(id)
@@ -88,7 +84,6 @@ class RuleView(ApiView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: int) -> Response:
         """Remove a rule: what it kept back is open from now on. For administrators."""
-        require_admin(self.principal)
         rules.remove_rule(id, by=self.principal.name)
         return Response(status=204)
 

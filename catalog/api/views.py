@@ -20,6 +20,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
+from catalog.access.enforcement import require_admin
 from catalog.access.policy import Principal
 from catalog.api.authentication import principal_from
 from catalog.api.serializers import MOST_ERRORS
@@ -95,6 +96,14 @@ class ApiView(APIView):
         """The caller's user row."""
         assert isinstance(self.request.user, User)
         return self.request.user
+
+
+class AdminView(ApiView):
+    """Every method of it is for administrators."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        require_admin(self.principal)
 
 
 def _known(names: Sequence[str]) -> Sentence:

@@ -15,12 +15,11 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access.enforcement import require_admin
 from catalog.api import replies as shared
 from catalog.api.idempotency import idempotent
 from catalog.api.serializers import Text, Whole
 from catalog.api.stream_limit import Places
-from catalog.api.views import PAGING, ApiView, body_of, members_of, page_size
+from catalog.api.views import PAGING, AdminView, ApiView, body_of, members_of, page_size
 from catalog.selectors.paging import key_of, key_token
 from core.errors import InvalidRequest
 from gateway import client
@@ -178,14 +177,13 @@ def _page(token: str) -> int:
 _SCOPE = "sessions"
 
 
-class SessionsView(ApiView):
+class SessionsView(AdminView):
     """Sessions over HiveServer2, the oldest first."""
 
     queries = PAGING | {"user"}
 
     @extend_schema(responses=shared.page_of(replies.Session))
     def get(self, request: Request) -> Response:
-        require_admin(self.principal)
         given = request.query_params
         if given.get("sort", "opened_at") != "opened_at":
             raise InvalidRequest(
@@ -204,10 +202,9 @@ class SessionsView(ApiView):
         return Response({"items": items, "next_page_token": token})
 
 
-class SessionView(ApiView):
+class SessionView(AdminView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, id: str) -> Response:
         """End the session and its statements; audited."""
-        require_admin(self.principal)
         client.close_session(str(id))
         return Response(status=204)

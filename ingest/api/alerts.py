@@ -11,12 +11,19 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.access.enforcement import require_admin
 from catalog.api.etag import content_tag, require_match, tagged
 from catalog.api.idempotency import idempotent
 from catalog.api.replies import page_of
 from catalog.api.serializers import Empty
-from catalog.api.views import PAGING, ApiView, body_of, created, members_of, paged
+from catalog.api.views import (
+    PAGING,
+    AdminView,
+    ApiView,
+    body_of,
+    created,
+    members_of,
+    paged,
+)
 from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.alerts import mutes, selectors, targets
@@ -96,13 +103,12 @@ class AlertMuteView(ApiView):
         return Response(status=204)
 
 
-class AlertTargetsView(ApiView):
+class AlertTargetsView(AdminView):
     queries = PAGING
 
     @extend_schema(responses=page_of(replies.AlertTarget))
     def get(self, request: Request) -> Response:
         """List alert targets and their delivery state. For administrators."""
-        require_admin(self.principal)
         rows = AlertTarget.objects.all()
         return paged(
             request, rows, sorts={"name": ("name", "id")}, body=replies.AlertTarget.body
@@ -112,20 +118,18 @@ class AlertTargetsView(ApiView):
     @idempotent
     def post(self, request: Request) -> Response:
         """A new target: mail, a webhook or a group chat. For administrators."""
-        require_admin(self.principal)
         given = body_of(replies.AlertTargetNew, request)
         new = targets.NewTarget(**_none_as_empty(given))
         row = targets.create_target(new, by=self.principal.name)
         return created(f"alert-targets/{row.name}", replies.AlertTarget.body(row))
 
 
-class AlertTargetView(ApiView):
+class AlertTargetView(AdminView):
     is_versioned = True
 
     @extend_schema(responses=replies.AlertTarget)
     def get(self, request: Request, target: str) -> Response:
         """One target of alerts. For administrators."""
-        require_admin(self.principal)
         row = targets.target_named(target)
         return tagged(request, replies.AlertTarget.body(row), _tag(row))
 
@@ -136,7 +140,6 @@ class AlertTargetView(ApiView):
     def patch(self, request: Request, target: str) -> Response:
         """Change what a target is told, and in which language. Where its messages go
         stays. For administrators."""
-        require_admin(self.principal)
         given = _none_as_empty(body_of(replies.AlertTargetChange, request))
         with transaction.atomic():
             require_match(request, _tag(targets.target_named(target, for_update=True)))
@@ -146,41 +149,37 @@ class AlertTargetView(ApiView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, target: str) -> Response:
         """Remove a target with its deliveries: what was not sent yet never will be."""
-        require_admin(self.principal)
         targets.delete_target(target, by=self.principal.name)
         return Response(status=204)
 
 
-class AlertTargetTestView(ApiView):
+class AlertTargetTestView(AdminView):
     @extend_schema(request=Empty, responses={202: replies.AlertDelivery})
     @idempotent
     def post(self, request: Request, target: str) -> Response:
         """Queue a message that says only that messages arrive."""
-        require_admin(self.principal)
         members_of(request)
         sent = targets.send_test(target, by=self.principal.name)
         return Response(replies.AlertDelivery.body(sent), status=202)
 
 
-class AlertTargetResumeView(ApiView):
+class AlertTargetResumeView(AdminView):
     @extend_schema(request=Empty, responses=replies.AlertTarget)
     @idempotent
     def post(self, request: Request, target: str) -> Response:
         """Retry waiting deliveries now."""
-        require_admin(self.principal)
         members_of(request)
         row = targets.resume_target(target, by=self.principal.name)
         return Response(replies.AlertTarget.body(row))
 
 
-class AlertDeliveriesView(ApiView):
+class AlertDeliveriesView(AdminView):
     """The delivery log of a target, the newest first."""
 
     queries = PAGING
 
     @extend_schema(responses=page_of(replies.AlertDelivery))
     def get(self, request: Request, target: str) -> Response:
-        require_admin(self.principal)
         rows: QuerySet[AlertDelivery] = targets.target_named(target).deliveries.all()
         rows = rows.select_related("target")
         return paged(request, rows, sorts=NEWEST_FIRST, body=replies.AlertDelivery.body)

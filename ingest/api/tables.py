@@ -7,12 +7,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.access import audit
-from catalog.access.enforcement import require, require_admin
+from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
 from catalog.access.rules import reads_whole
 from catalog.api.stream_limit import Places
 from catalog.api.user_concurrency import RETRY_SECONDS, TooManyRequests
-from catalog.api.views import ApiView, page_size
+from catalog.api.views import AdminView, ApiView, page_size
 from catalog.models import Table
 from catalog.selectors.lookups import table_for
 from catalog.selectors.tables import securable_of
@@ -144,7 +144,7 @@ def _limit(request: Request, *, default: int, most: int) -> int:
     return int(text)
 
 
-class AccessPreviewView(ApiView):
+class AccessPreviewView(AdminView):
     """Some rows of a table of the lake as a user sees them: their rows, their columns,
     their masks. For administrators; it is in the audit."""
 
@@ -152,7 +152,6 @@ class AccessPreviewView(ApiView):
 
     @extend_schema(responses=replies.Sample)
     def get(self, request: Request) -> Response:
-        require_admin(self.principal)
         given = request.query_params
         if not given.get("on"):
             raise InvalidRequest("`on` is missing", hint="on=lake.shop.orders")
