@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 from core.errors import InvalidRequest
 
 TLS = ("off", "require", "verify")
-OptionType = Literal["integer", "boolean", "strings", "string"]
-OptionValue = int | bool | str | list[str]
+OptionType = Literal["integer", "strings"]
+OptionValue = int | list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +213,8 @@ def _option_schema(option: Option) -> dict[str, object]:
     }
     if option.type == "strings":
         return {"type": "array", "items": {"type": "string"}, **shape}
-    if option.type == "integer":
-        shape |= {"minimum": option.minimum, "maximum": option.maximum}
-    return {"type": option.type, **shape}
+    bounds = {"minimum": option.minimum, "maximum": option.maximum}
+    return {"type": "integer", **shape, **bounds}
 
 
 def _wrong_integer(option: Option, value: object) -> str:
@@ -223,14 +222,6 @@ def _wrong_integer(option: Option, value: object) -> str:
     if is_number and option.minimum <= value <= option.maximum:  # type: ignore[operator]
         return ""
     return f"an integer from {option.minimum} to {option.maximum}"
-
-
-def _wrong_boolean(_: Option, value: object) -> str:
-    return "" if isinstance(value, bool) else "true or false"
-
-
-def _wrong_string(_: Option, value: object) -> str:
-    return "" if isinstance(value, str) and len(value) <= 1_000 else "a string"
 
 
 def _wrong_strings(_: Option, value: object) -> str:
@@ -244,8 +235,6 @@ def _wrong_strings(_: Option, value: object) -> str:
 
 _CHECKS: dict[OptionType, Callable[[Option, object], str]] = {
     "integer": _wrong_integer,
-    "boolean": _wrong_boolean,
-    "string": _wrong_string,
     "strings": _wrong_strings,
 }
 

@@ -181,16 +181,12 @@ def _field_of(option: Option) -> forms.Field:
             label=label,
             help_text=meaning,
         )
-    if option.type == "boolean":
-        return forms.BooleanField(required=False, label=label, help_text=meaning)
-    if option.type == "strings":
-        return forms.CharField(
-            required=False,
-            label=label,
-            help_text=gettext("%(meaning)s; one a line") % {"meaning": meaning},
-            widget=forms.Textarea(attrs={"rows": 2}),
-        )
-    return forms.CharField(required=False, label=label, help_text=meaning)
+    return forms.CharField(
+        required=False,
+        label=label,
+        help_text=gettext("%(meaning)s; one a line") % {"meaning": meaning},
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
 
 
 def _value_of(option: Option, value: Any) -> Any:
