@@ -22,7 +22,6 @@ from ingest.sources.port import LogNames, LogReader, Snapshot, Source, SourceAcc
 from ingest.sources.postgresql import connection as postgresql_connection
 from ingest.sources.postgresql import reader as postgresql
 from ingest.sources.postgresql.log import opening as postgresql_log
-from ingest.sources.postgresql.log import release as postgresql_release
 from ingest.sources.sharded_log import ShardedLog, Shards
 
 SOURCE_ERRORS = (psycopg.Error, pymysql.MySQLError, OSError)
@@ -47,7 +46,7 @@ _KINDS: dict[str, _Kind] = {
         postgresql_connection.idle_sessions,
         postgresql_connection.jdbc_options,
         postgresql_log.open_log_reader,
-        postgresql_release.release_log,
+        postgresql_log.release_log,
     ),
     "mariadb": _Kind(
         mariadb.open_source,

@@ -1,22 +1,26 @@
 """The log of a PostgreSQL source is opened: what is there fits what was read, or a
-person decides to begin anew."""
+person decides to begin anew. And what was made for it is given back."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import psycopg
+
+from catalog.sources.postgresql.answers import hang_up
 from core.errors import InvalidRequest, TerminalError, TransientError
 from core.sentences import Sentence
 from ingest.contract.source_positions import PostgresLog, lsn_text
 from ingest.contract.table import TableSpec
 from ingest.sources.port import LogNames, SourceAccess
+from ingest.sources.postgresql.connection import DIALECT, connect
 from ingest.sources.postgresql.log.connection import open_log
 from ingest.sources.postgresql.log.control import Control, open_control
 from ingest.sources.postgresql.log.history import Last, Reread, last_text
-from ingest.sources.postgresql.log.new_slot import begun_slot
 from ingest.sources.postgresql.log.pgoutput import Begin
 from ingest.sources.postgresql.log.publications import Publications
 from ingest.sources.postgresql.log.reader import FREE_SECONDS, PostgresLogReader
@@ -26,9 +30,20 @@ from ingest.sources.postgresql.log.slot import (
     drop_slot,
     end_holder,
     kept_slot,
+    make_slot,
 )
 
 _READ_SECONDS = 0.2
+# Transactions that are open at the source may be for so long before a slot is given up.
+_SLOT_SECONDS = 600
+_OLDEST = """
+SELECT pid, coalesce(usename::text, ''), coalesce(application_name, ''),
+  extract(epoch FROM clock_timestamp() - xact_start)::int
+FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+UNION ALL SELECT 0, owner::text, 'prepared as ' || gid,
+  extract(epoch FROM clock_timestamp() - prepared)::int FROM pg_prepared_xacts
+ORDER BY 4 DESC NULLS LAST LIMIT 1
+"""
 _AGAIN = Sentence(
     "the source's slot stands before what was read, as after a crash: the end of that"
     " is compared with what the source has there now"
@@ -77,11 +92,29 @@ def open_log_reader(
                 drop_slot(control.connection, names.slot)
                 _publish(reader, tables, tries=False)
             if end is None:
-                begin = begun_slot(access, control, names.slot, wait)
+                begin = _begun_slot(access, control, names.slot, wait)
                 publications.note_first()
                 none = last_text(Begin(begin, 0, 0), publications.in_use)
                 reader.started = replace(log.started, lsn=begin, last=none)
             yield reader
+
+
+def release_log(access: SourceAccess, names: LogNames) -> None:
+    """Drop the slot, then the publication, if they are there and ours to drop.
+    TransientError `slot_in_use` while another reader has the slot."""
+    with open_control(access) as control:
+        is_there = control.slot(names.slot) is not None
+        if is_there and not drop_slot(control.connection, names.slot):
+            raise TransientError(
+                "the slot %(slot)s at the source is in use and was not dropped",
+                slot=names.slot,
+                code="slot_in_use",
+                hint="it is tried again; end what reads it",
+            )
+        try:
+            control.run(f"DROP PUBLICATION IF EXISTS {DIALECT.name(names.publication)}")
+        except psycopg.errors.InsufficientPrivilege:
+            return  # an administrator made it; it costs the source nothing
 
 
 def _publish(
@@ -187,3 +220,67 @@ def _require_logical(control: Control) -> None:
             hint="at the source: ALTER SYSTEM SET wal_level = 'logical', then restart"
             " the server",
         )
+
+
+def _begun_slot(
+    access: SourceAccess, control: Control, name: str, wait: Callable[[str], None]
+) -> int:
+    """Where the log of a new stream begins, by its slot: made, or found as it was made
+    before a death. A slot that is there is one that was made
+    for it before a death; one that is lost, or of a database that had this one's name,
+    is of nobody's use."""
+    slot = control.slot(name)
+    if slot is not None and (slot.is_lost or slot.elsewhere):
+        drop_slot(control.connection, name)
+        slot = None
+    if slot is not None:
+        return slot.confirmed
+    made: list[int | BaseException] = []
+    with contextlib.closing(connect(access)) as connection:
+        connection.execute(f"SET statement_timeout = '{_SLOT_SECONDS}s'".encode())
+
+        def make() -> None:
+            try:
+                made.append(make_slot(connection, name))
+            except BaseException as error:  # noqa: BLE001 - it is raised below
+                made.append(error)
+
+        thread = threading.Thread(target=make, daemon=True)
+        thread.start()
+        thread.join(0.5)
+        try:
+            while thread.is_alive():
+                wait(_holder(control))
+        except BaseException:
+            hang_up(connection)
+            raise
+    if isinstance(made[0], psycopg.errors.QueryCanceled):
+        raise _never_began(_holder(control)) from made[0]
+    if isinstance(made[0], BaseException):
+        raise made[0]
+    return made[0]
+
+
+def _holder(control: Control) -> str:
+    found = control.rows(_OLDEST)
+    if not found:
+        return Sentence("a slot is made at the source")
+    pid, user, application, seconds = found[0]
+    who = f"pid {pid}" if pid else "a transaction"
+    words = " ".join(word for word in (who, user, application) if word)
+    return Sentence(
+        "the source's slot begins once transactions that are open there have"
+        " ended: %(words)s is open for %(seconds)s s",
+        words=words,
+        seconds=seconds,
+    )
+
+
+def _never_began(holder: str) -> TransientError:
+    return TransientError(
+        "no slot was made within %(limit)s s: %(holder)s",
+        limit=_SLOT_SECONDS,
+        holder=holder,
+        code="source_transaction_open",
+        hint="end that transaction at the source; it is tried again",
+    )
