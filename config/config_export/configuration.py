@@ -77,11 +77,9 @@ def _datasources() -> Iterator[Item]:
             name: getattr(row, name)
             for name in ("kind", "host", "port", "database", "username", "tls")
         }
-        options = {
-            o.name: o.default for o in kind_named(row.kind).options
-        } | row.options
-        fields |= {f"options.{k}": v for k, v in sorted(options.items())}
-        fields |= _labels(row)
+        defaults = {o.name: o.default for o in kind_named(row.kind).options}
+        options = dict(sorted((defaults | row.options).items()))
+        fields |= _labels(row) | {"options": options}
         yield Item(DATASOURCE, (row.name,), fields)
 
 

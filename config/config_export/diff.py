@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -60,11 +60,19 @@ def _is_empty_policy(item: Item) -> bool:
 
 
 def _differences(have: Item, wanted: Item) -> tuple[Difference, ...]:
+    before = _one_by_one(have.fields)
     return tuple(
-        Difference(name, have.fields.get(name), value)
-        for name, value in wanted.fields.items()
-        if not _is_same(have.fields.get(name), value)
+        Difference(name, before.get(name), value)
+        for name, value in _one_by_one(wanted.fields).items()
+        if not _is_same(before.get(name), value)
     )
+
+
+def _one_by_one(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Options each by itself: one that is not stated is left as it is."""
+    plain = {name: value for name, value in fields.items() if name != "options"}
+    options = fields.get("options") or {}
+    return plain | {f"options.{name}": value for name, value in options.items()}
 
 
 def _is_same(before: Any, after: Any) -> bool:

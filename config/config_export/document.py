@@ -43,7 +43,8 @@ Fault = dict[str, str]
 class Item:
     """One thing. `key` names it among its kind; `at` is where the file states it.
 
-    secret_env  name of the environment variable with its password; import only
+    secret_env  name of the environment variable with its password, or with the secret
+                of a webhook; import only
     address_env  likewise with the address of a webhook
     """
 
@@ -122,22 +123,20 @@ class _Reader:
                 self.fault(item.at, f"{item.kind} {item.name} is also at {first.at}")
 
 
-def _user(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, StatedUser)
-    secret = given.pop("password_env", "")
-    name = given.pop("name", "")
-    if "groups" in given:
-        given["groups"] = sorted(set(given["groups"]))
-    return [Item(USER, (name,), given, at, secret)] if name else []
+Part = Callable[[_Reader, Any, str], list[Item]]
 
 
-def _datasource(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, StatedDatasource)
-    secret = given.pop("password_env", "")
-    name = given.pop("name", "")
-    for option, value in (given.pop("options", None) or {}).items():
-        given[f"options.{option}"] = value
-    return [Item(DATASOURCE, (name,), given, at, secret)] if name else []
+def _named(kind: str, shape: type[Stated]) -> Part:
+    """Of things that have a name, and may have secrets in the environment."""
+
+    def read(reader: _Reader, entry: Any, at: str) -> list[Item]:
+        given = reader.mapping(entry, at, shape)
+        secret = given.pop("password_env", "") or given.pop("secret_env", "")
+        address = given.pop("url_env", "")
+        name = given.pop("name", "")
+        return [Item(kind, (name,), given, at, secret, address)] if name else []
+
+    return read
 
 
 def _policy(reader: _Reader, entry: Any, at: str) -> list[Item]:
@@ -177,13 +176,6 @@ def _rule(reader: _Reader, entry: Any, at: str) -> list[Item]:
     return [rule_item(given, at)] if given else []
 
 
-def _target(reader: _Reader, entry: Any, at: str) -> list[Item]:
-    given = reader.mapping(entry, at, StatedTarget)
-    secret, address = given.pop("secret_env", ""), given.pop("url_env", "")
-    name = given.pop("name", "")
-    return [Item(TARGET, (name,), given, at, secret, address)] if name else []
-
-
 def _onboarding(reader: _Reader, entry: Any, at: str) -> list[Item]:
     given = reader.mapping(entry, at, StatedOnboarding)
     source = given.get("datasource", "")
@@ -211,12 +203,12 @@ def _onboarding(reader: _Reader, entry: Any, at: str) -> list[Item]:
     return found
 
 
-_PARTS: dict[str, Callable[[_Reader, Any, str], list[Item]]] = {
-    "users": _user,
-    "datasources": _datasource,
+_PARTS: dict[str, Part] = {
+    "users": _named(USER, StatedUser),
+    "datasources": _named(DATASOURCE, StatedDatasource),
     "policies": _policy,
     "onboardings": _onboarding,
     "grants": _grant,
     "rules": _rule,
-    "alert_targets": _target,
+    "alert_targets": _named(TARGET, StatedTarget),
 }

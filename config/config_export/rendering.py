@@ -36,7 +36,7 @@ def render(items: Iterable[Item]) -> Data:
     return {
         "sluice": VERSION,
         "users": [_named(item) for item in by_kind.get(USER, [])],
-        "datasources": [_datasource(item) for item in by_kind.get(DATASOURCE, [])],
+        "datasources": [_named(item) for item in by_kind.get(DATASOURCE, [])],
         "policies": [
             {"on": item.key[0], **item.fields} for item in by_kind.get(POLICY, [])
         ],
@@ -52,16 +52,6 @@ def render(items: Iterable[Item]) -> Data:
 
 def _named(item: Item) -> Data:
     return {"name": item.key[0], **item.fields}
-
-
-def _datasource(item: Item) -> Data:
-    plain = {k: v for k, v in item.fields.items() if not k.startswith("options.")}
-    options = {
-        name.removeprefix("options."): value
-        for name, value in sorted(item.fields.items())
-        if name.startswith("options.")
-    }
-    return {"name": item.key[0], **plain, "options": options}
 
 
 def _onboardings(items: list[Item]) -> list[Data]:

@@ -45,6 +45,8 @@ def normal(item: Item) -> Item:
         fields = dict(item.fields)
         if policy := fields.get("policy"):
             fields["policy"] = dict(sorted(changed({}, policy).items()))
+        if groups := fields.get("groups"):
+            fields["groups"] = sorted(set(groups))
         if tags := fields.get("tags"):
             fields["tags"] = check_tags(tags)
         return replace(item, fields=fields)
@@ -55,9 +57,8 @@ def apply_datasource(change: Change, password: str | None, notes: list[str]) -> 
         return change
     name, fields = change.item.key[0], change.item.fields
     if change.action == "create":
-        given = _grouped(fields) | {"password": password or ""}
-        for needed in ("host", "database", "username"):
-            given.setdefault(needed, "")
+        given = {"host": "", "database": "", "username": "", **_given(fields)}
+        given["password"] = password or ""
         datasources.create_datasource(
             datasources.NewDatasource(name=name, **given), by=ACTOR
         )
@@ -69,7 +70,9 @@ def apply_datasource(change: Change, password: str | None, notes: list[str]) -> 
     if password is not None and not _has(row, password):
         change = with_password(change)
     if change.action == "change":
-        given = _grouped({d.field: d.after for d in change.differences})
+        # of options the whole of what is stated
+        names = {d.field.partition(".")[0] for d in change.differences}
+        given = _given({name: fields[name] for name in names & fields.keys()})
         update = datasources.DatasourceChange(**given | {"password": password})
         datasources.update_datasource(name, update, by=ACTOR)
     if not row.secret and password is None:
@@ -114,18 +117,7 @@ def _has(row: Datasource, password: str) -> bool:
         return False
 
 
-def _grouped(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat `options.x` as one mapping again."""
-    plain = {
-        k: v
-        for k, v in fields.items()
-        if not k.startswith("options.") and k != "password"
-    }
-    options = {
-        k.removeprefix("options."): v
-        for k, v in fields.items()
-        if k.startswith("options.")
-    }
-    if "owner" in plain:
-        plain["owner"] = plain["owner"] or ""
-    return plain | ({"options": options} if options else {})
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """As the service takes them: nobody is "" there, and no options are {}."""
+    nothing: dict[str, Any] = {"owner": "", "options": {}}
+    return {k: nothing.get(k) if v is None else v for k, v in fields.items()}

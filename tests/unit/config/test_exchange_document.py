@@ -94,7 +94,7 @@ def test_what_is_rendered_is_read_again():
         Item("user", ("ann",), {"groups": ["b"], "is_admin": False}),
         Item("grant", ("user:ann", "viewer", "lake"), {"role": "viewer"}),
         Item("grant", ("user:ann", "select", "lake"), {"privilege": "select"}),
-        Item("datasource", ("s",), {"kind": "postgresql", "options.x": [1]}),
+        Item("datasource", ("s",), {"kind": "postgresql", "options": {"x": [1]}}),
         Item("onboarding", ("s", "a.b"), {"capture": "snapshot", "buckets": 2}),
         Item("onboarding of", ("s", "a.*"), {"capture": "snapshot", "exclude": ["x"]}),
     ]
