@@ -92,10 +92,8 @@ def examine() -> list[Finding]:
 
 def versions() -> list[Finding]:
     facts = installed()
-    text = (
-        f"Python {facts.python}, Java {facts.java or '-'}, Spark {facts.spark or '-'}, "
-        f"Scala {facts.scala or '-'}, {facts.hudi_jar}"
-    )
+    java, spark = facts.java or "-", facts.spark or "-"
+    text = f"Python {facts.python}, Java {java}, Spark {spark}"
     line = problem(facts)
     return [Finding("versions", line or text, line and "see the message")]
 

@@ -74,14 +74,14 @@ def check_machine() -> None:
     """Python and its venv, Java and its compiler; SetupFailed names the apt line."""
     version = sys.version.split()[0]
     if not version.startswith(f"{PYTHON}."):
-        raise SetupFailed(machine_problem(Combination(version, *[""] * 5)))
+        raise SetupFailed(machine_problem(Combination(version, java="", javac="")))
     if importlib.util.find_spec("ensurepip") is None:
         raise SetupFailed(
             "this Python has no venv: apt-get install python3.11-venv, then run again"
         )
     if sluice_jar().exists() and STAMP.exists():
         return  # java is asked anyway before a start; keep the quick run quick
-    facts = Combination(version, java_version("java"), java_version("javac"), *[""] * 3)
+    facts = Combination(version, java_version("java"), java_version("javac"))
     if line := machine_problem(facts):
         raise SetupFailed(line)
 

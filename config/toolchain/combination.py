@@ -1,6 +1,7 @@
-"""Which Java, Spark, Scala and Hudi go together. Pure; the only table of it.
+"""Which Python, Java, Spark and Hudi go together. Pure; the only table of it.
 
 A wrong mix does not fail at start but deep inside a job, with a class that is missing.
+Which Hudi is there, and for which Spark and Scala, `jars.toml` says with its SHA-256.
 """
 
 from __future__ import annotations
@@ -8,10 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-PYTHON, JAVA, SPARK, SCALA, HUDI = "3.11", 17, "3.5.7", "2.12", "1.2.0"
-BUNDLE = re.compile(
-    r"hudi-spark(?P<spark>\d+\.\d+)-bundle_(?P<scala>\d+\.\d+)-(?P<hudi>[^-]+)\.jar"
-)
+PYTHON, JAVA, SPARK, HUDI = "3.11", 17, "3.5.7", "1.2.0"
 JAVA_ADVICE = "install a Java 17 JDK: apt-get install openjdk-17-jdk-headless"
 
 
@@ -22,16 +20,12 @@ class Combination:
     java       of `java -version`, e.g. "17.0.15" or "1.8.0_392"
     javac      of `javac -version`
     spark      of the installed pyspark
-    scala      of the library inside pyspark
-    hudi_jar   file name of the Hudi bundle
     """
 
     python: str
     java: str
     javac: str
-    spark: str
-    scala: str
-    hudi_jar: str
+    spark: str = ""
 
 
 def java_major(version: str) -> int:
@@ -42,7 +36,7 @@ def java_major(version: str) -> int:
 
 def problem(found: Combination) -> str:
     """One clear line saying what does not fit and what to do; "" when all fits."""
-    return machine_problem(found) or _jar_problem(found)
+    return machine_problem(found) or _spark_problem(found)
 
 
 def machine_problem(found: Combination) -> str:
@@ -74,7 +68,7 @@ def _java_problem(found: Combination) -> str:
     return ""
 
 
-def _jar_problem(found: Combination) -> str:
+def _spark_problem(found: Combination) -> str:
     if not found.spark:
         return "Spark (pyspark) is missing: run `make setup`"
     if found.spark != SPARK:
@@ -82,20 +76,4 @@ def _jar_problem(found: Combination) -> str:
             f"Spark {found.spark} does not fit: Hudi {HUDI} is built "
             f"and tested here with pyspark {SPARK}: run `make setup`"
         )
-    bundle = BUNDLE.fullmatch(found.hudi_jar)
-    if bundle is None:
-        return f"'{found.hudi_jar}' is no Hudi bundle for Spark: run `make setup`"
-    if bundle["spark"] != SPARK.rpartition(".")[0]:
-        return (
-            f"{found.hudi_jar} is for Spark {bundle['spark']}, but Spark "
-            f"{found.spark} is installed: run `make setup`"
-        )
-    if not found.scala.startswith(f"{SCALA}.") or bundle["scala"] != SCALA:
-        return (
-            f"Scala does not fit: Spark has {found.scala or 'none'}, "
-            f"{found.hudi_jar} wants {bundle['scala']}, both must be {SCALA}: "
-            "run `make setup`"
-        )
-    if bundle["hudi"] != HUDI:
-        return f"Hudi {bundle['hudi']} does not fit, {HUDI} is pinned: run `make setup`"
     return ""

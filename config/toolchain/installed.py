@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from config.toolchain.combination import Combination
-from config.toolchain.paths import pinned_jars, pyspark_home
+from config.toolchain.paths import pyspark_home
 
 
 def java_program(name: str) -> str | None:
@@ -44,14 +44,11 @@ def java_version(name: str) -> str:
 
 def installed() -> Combination:
     """The combination on this machine. Takes about 0.1 s: it asks java and javac."""
-    bundles = [jar.file_name for jar in pinned_jars() if "hudi" in jar.artifact]
     return Combination(
         python=platform.python_version(),
         java=java_version("java"),
         javac=java_version("javac"),
         spark=_spark_version(),
-        scala=_scala_version(),
-        hudi_jar=bundles[0] if bundles else "",
     )
 
 
@@ -59,10 +56,4 @@ def _spark_version() -> str:
     path = pyspark_home() / "version.py"
     text = path.read_text() if path.exists() else ""
     found = re.search(r"__version__.*?=\s*['\"]([^'\"]+)", text)
-    return found.group(1) if found else ""
-
-
-def _scala_version() -> str:
-    names = [path.name for path in (pyspark_home() / "jars").glob("scala-library-*")]
-    found = re.fullmatch(r"scala-library-(.+)\.jar", names[0]) if names else None
     return found.group(1) if found else ""

@@ -6,20 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from config.toolchain.combination import Combination, java_major, problem
+from config.toolchain.combination import HUDI, SPARK, Combination, java_major, problem
+from config.toolchain.paths import pinned_jars, pyspark_home
 
 RIGHT = Combination(
     python="3.11.2",
     java="17.0.15",
     javac="17.0.15",
     spark="3.5.7",
-    scala="2.12.18",
-    hudi_jar="hudi-spark3.5-bundle_2.12-1.2.0.jar",
 )
 
 
 def test_the_pinned_combination_is_right() -> None:
     assert problem(RIGHT) == ""
+    (bundle,) = [jar for jar in pinned_jars() if "hudi" in jar.artifact]
+    spark = SPARK.rpartition(".")[0]
+    (scala,) = (pyspark_home() / "jars").glob("scala-library-*")
+    assert scala.name.startswith("scala-library-2.12.")
+    assert bundle.artifact == f"hudi-spark{spark}-bundle_2.12"
+    assert bundle.version == HUDI
 
 
 @pytest.mark.parametrize(
@@ -36,13 +41,6 @@ def test_the_pinned_combination_is_right() -> None:
         ({"spark": ""}, ["Spark", "missing", "make setup"]),
         ({"spark": "3.5.6"}, ["Spark 3.5.6", "3.5.7"]),
         ({"spark": "4.0.0"}, ["Spark 4.0.0"]),
-        ({"scala": "2.13.8"}, ["2.13.8", "2.12"]),
-        ({"scala": ""}, ["Scala", "none"]),
-        ({"hudi_jar": "hudi-spark3.5-bundle_2.13-1.2.0.jar"}, ["2.13", "2.12"]),
-        ({"hudi_jar": "hudi-spark3.4-bundle_2.12-1.2.0.jar"}, ["Spark 3.4"]),
-        ({"hudi_jar": "hudi-spark3.5-bundle_2.12-1.1.1.jar"}, ["Hudi 1.1.1", "1.2.0"]),
-        ({"hudi_jar": "hudi-common-1.2.0.jar"}, ["no Hudi bundle"]),
-        ({"hudi_jar": ""}, ["no Hudi bundle"]),
     ],
 )
 def test_a_wrong_one_is_named(change: dict[str, str], words: list[str]) -> None:
