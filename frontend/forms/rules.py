@@ -51,7 +51,10 @@ class RuleForm(OptionalForm):
         max_length=4_000,
         label=_("SQL expression"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text=_("Over the table's columns: region = 'eu'"),
+        help_text=_(
+            "Of a row filter, or of a mask by expression; over the table's columns:"
+            " region = 'eu'"
+        ),
     )
 
     @property
