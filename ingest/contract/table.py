@@ -126,6 +126,11 @@ class TableSpec:
         return tuple(dict.fromkeys((*self.key, *self.partition_by)))
 
     @property
+    def read_columns(self) -> tuple[ColumnSpec, ...]:
+        """That its source has."""
+        return tuple(c for c in self.columns if c.source_name != SHARD)
+
+    @property
     def shard_column(self) -> str:
         """The lake's; only of a sharded one."""
         return next(c.name for c in self.columns if c.source_name == SHARD)

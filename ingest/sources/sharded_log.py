@@ -68,12 +68,11 @@ class Shards:
         shard = _Shard(table.table_id, spec.schema, spec.table, spec.value)
         number = self._numbers.setdefault(shard, -1 - len(self._numbers))
         self._shards[number] = shard
-        columns = tuple(c for c in one.columns if c.source_name != SHARD)
         partition_by = tuple(name for name in one.partition_by if name != SHARD)
         return replace(
             one,
             table_id=number,
-            columns=columns,
+            columns=one.read_columns,
             partition_by=partition_by,
             shards=(),
         )

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from core.errors import InvalidRequest, TerminalError, TransientError
 from core.sentences import Sentence, joined
 from ingest.contract.job import SnapshotWork
-from ingest.contract.table import SHARD, TableSpec
+from ingest.contract.table import TableSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.lake.commits import read_lake_table
 from ingest.lake.place import place_at
@@ -31,9 +31,7 @@ def require_columns(
     now = source.columns(table)
     where = table.at_source
     problems = []
-    for column in table.columns:
-        if column.source_name == SHARD:
-            continue
+    for column in table.read_columns:
         if column.source_name not in now:
             problems.append(
                 Sentence(

@@ -314,7 +314,7 @@ class PostgresSource:
         return find_bad_text(self.rows, table)
 
     def source_fingerprint(self, table: TableSpec) -> ServerFingerprint:
-        columns = [column.source_name for column in table.columns]
+        columns = [column.source_name for column in table.read_columns]
         return read_fingerprint(self.one, relation_of(DIALECT, table), columns)
 
 
@@ -329,7 +329,7 @@ _LENGTHS = {"text": 1, "character varying": 1, "character": 1, "bytea": 2}
 def _width(table: TableSpec) -> str:
     """SQL of a row's bytes; as they are stored for types that have to be rendered."""
     terms = []
-    for column in table.columns:
+    for column in table.read_columns:
         name = DIALECT.name(column.source_name)
         # of varchar(3)[] as well no length is known: it is an array
         base, _, rest = column.source_type.partition("(")
@@ -505,7 +505,7 @@ def find_bad_text(ask: Callable[[str], list[Row]], table: TableSpec) -> str:
     ask  runs a statement at the source
     """
     [(encoding,)] = ask("SHOW server_encoding")
-    names = [c.source_name for c in table.columns if "string" in c.type]
+    names = [c.source_name for c in table.read_columns if "string" in c.type]
     if encoding != _CHECKS_NOTHING or not names:
         return ""
     pattern = _DIALECT.literal(f"^({_UTF8})*$")

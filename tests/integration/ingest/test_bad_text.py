@@ -8,13 +8,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.contract.table import SHARD, ColumnSpec, TableSpec
 from ingest.sources.port import Source
 from ingest.sources.registry import open_source
 from tests.source_access import postgresql_at
 
 TEXT = "string"
 COLUMNS = (
+    # a source does not have it
+    ColumnSpec(SHARD, "shard", "", TEXT),
     ColumnSpec("id", "id", "integer", "int"),
     ColumnSpec("v", "v", "text", TEXT),
     ColumnSpec("list", "list", "text[]", f"array<{TEXT}>"),

@@ -13,7 +13,7 @@ import pytest
 from catalog.sources.access import SourceAccess as DiscoveryAccess
 from catalog.sources.postgresql.discover import PostgresReader
 from core.errors import TerminalError
-from ingest.contract.table import ColumnSpec, TableSpec
+from ingest.contract.table import SHARD, ColumnSpec, TableSpec
 from ingest.driver.capture.chunking import cut_table, key_parts
 from ingest.driver.capture.jdbc import Fetch, fetch_rows
 from ingest.driver.capture.keys import repeated_at_source
@@ -432,6 +432,8 @@ def test_the_widest_row_is_known_before_any_is_read(
     )
     types = {"id": "integer", "v": "text", "b": "bytea"}
     types |= {"a": "character varying(3)[]", "c": "character(1)[]"}
+    # of a sharded table, too, which has a column that its source has not
+    types |= {SHARD: ""}
     columns = tuple(
         ColumnSpec(name, name, type, "string") for name, type in types.items()
     )
