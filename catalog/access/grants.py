@@ -203,6 +203,19 @@ def _parse_columns(columns: Iterable[str], held: Grantable, on: Securable) -> li
 
 def parse_grantee(text: str) -> tuple[str, str]:
     """("user" | "group", name); InvalidRequest for users that are not there."""
+    kind, name = split_grantee(text)
+    if kind == USER and not User.objects.filter(username=name).exists():
+        raise InvalidRequest(
+            "there is no user '%(name)s'",
+            name=name,
+            code="unknown_user",
+            hint="create the user first, or grant to a group",
+        )
+    return kind, name
+
+
+def split_grantee(text: str) -> tuple[str, str]:
+    """The same, of a user who may come later."""
     kind, _, name = text.partition(":")
     if kind not in {USER, GROUP} or not name:
         raise InvalidRequest(
@@ -211,16 +224,7 @@ def parse_grantee(text: str) -> tuple[str, str]:
             code="invalid_principal",
             hint=Sentence('write "user:<name>" or "group:<name>"'),
         )
-    if kind == GROUP:
-        return kind, check_group_name(name)
-    if not User.objects.filter(username=name).exists():
-        raise InvalidRequest(
-            "there is no user '%(name)s'",
-            name=name,
-            code="unknown_user",
-            hint="create the user first, or grant to a group",
-        )
-    return kind, name
+    return (kind, check_group_name(name)) if kind == GROUP else (kind, name)
 
 
 def check_role(text: str) -> Role:

@@ -20,7 +20,12 @@ from catalog import extensions
 from catalog.access import audit
 from catalog.access.enforcement import decision_for
 from catalog.access.existence import columns_of, require_columns, require_known
-from catalog.access.grants import grants_of, parse_grantee, parse_securable
+from catalog.access.grants import (
+    grants_of,
+    parse_grantee,
+    parse_securable,
+    split_grantee,
+)
 from catalog.access.policy import Principal, Privilege, Securable
 from catalog.access.policy_version import bump_version
 from catalog.access.table_rights import (
@@ -124,6 +129,8 @@ def save_rule(
     after this returned. StaleState `two_masks` when somebody would be bound by two
     masks of one column; InvalidRequest and NotFound as they say."""
     held = _checked(stated)
+    for name in sorted((held.applies_to | held.excepted) - {EVERYONE}):
+        parse_grantee(name)
     if not allow_unknown:
         require_known(held.on)
         require_columns(held.on, [held.column] if held.column else [])
@@ -184,7 +191,8 @@ def as_stated(document: Mapping[str, Any]) -> Stated:
 
 
 def normal_rule(stated: Stated) -> Stated:
-    """With names and lists as they are stored; InvalidRequest as for saving."""
+    """With names and lists as they are stored; InvalidRequest as for saving, but for
+    users that are not there: a file may bring them along."""
     return _stated(_checked(stated))
 
 
@@ -269,7 +277,7 @@ def _people(named: Iterable[str]) -> frozenset[str]:
         over = Sentence("a rule names at most %(most)s", most=MOST_NAMED)
         raise _invalid(over, Sentence("use groups"))
     for name in found - {EVERYONE}:
-        parse_grantee(name)
+        split_grantee(name)
     return found
 
 

@@ -76,7 +76,9 @@ RULES = (
     rules.Stated(
         "row_filter", "lake.shop.orders", ["everyone"], ["group:no"], None, "no = 'on'"
     ),
-    rules.Stated("mask", "lake.shop.orders.name", ["group:bi"], mask="null"),
+    rules.Stated(
+        "mask", "lake.shop.orders.name", ["group:bi", "user:ann"], ["user:sue"], "null"
+    ),
 )
 
 
