@@ -275,12 +275,25 @@ def _shop(source: dict[str, Any]) -> psycopg.Connection[Any]:
 
 def _connect(connection: dict[str, Any]) -> Any:
     return hive.connect(
+        **way_in(connection),
         host=connection["gateway"]["host"],
-        port=connection["gateway"]["port"],
         username=connection["username"],
         password=connection["password"],
-        auth="CUSTOM",
     )
+
+
+def way_in(connection: dict[str, Any]) -> dict[str, Any]:
+    """PyHive has TLS over HTTP only. It is our own gateway that we connect to, and the
+    certificate may be for another name than the address that it is reached by here."""
+    gateway = connection["gateway"]
+    if ";ssl=true" not in connection["jdbc_url"]:
+        return {"port": gateway["port"], "auth": "CUSTOM"}
+    return {
+        "port": gateway["http_port"],
+        "scheme": "https",
+        "auth": "BASIC",
+        "ssl_cert": "none",
+    }
 
 
 def _show_moving(cursor: Any, say: Say) -> None:

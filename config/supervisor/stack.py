@@ -68,7 +68,7 @@ def web_address() -> str:
     allowed = os.environ.get("SLUICE_ALLOW_PLAINTEXT", "false")
     if is_loopback(bind) or boolean(allowed):
         return bind
-    if os.environ.get("SLUICE_TLS_CERTIFICATE"):
+    if has_certificate():
         return LOOPBACK  # the certificate is the gateway's
     raise TerminalError(
         f"SLUICE_BIND={bind} would offer passwords in plain text",
@@ -77,6 +77,12 @@ def web_address() -> str:
         " the web process stays on loopback, for a proxy that does TLS."
         " SLUICE_ALLOW_PLAINTEXT=true opens both as they are",
     )
+
+
+def has_certificate() -> bool:
+    """Whether the gateway speaks TLS."""
+    name = "SLUICE_TLS_CERTIFICATE"
+    return bool(os.environ.get(name) or os.environ.get(f"{name}_FILE"))
 
 
 def servers_of(options: Options) -> Servers:

@@ -27,6 +27,7 @@ from config.supervisor.stack import (
     Role,
     Stack,
     choose_ports,
+    has_certificate,
     servers_of,
     web_address,
 )
@@ -51,6 +52,7 @@ def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, obj
     """The content, from what is running now. `pids`: by role, of our own children."""
     login = json.loads(stack.home.administrator_file.read_text())
     host, port = stack.gateway_host, stack.ports.gateway
+    tls = ";ssl=true" if has_certificate() else ""
     return {
         "web_url": stack.web_url,
         "username": login["username"],
@@ -61,7 +63,7 @@ def connection_of(stack: Stack, pids: Mapping[str, int | None]) -> dict[str, obj
             "port": port,
             "http_port": stack.ports.gateway_http,
         },
-        "jdbc_url": f"jdbc:hive2://{host}:{port}/default",
+        "jdbc_url": f"jdbc:hive2://{host}:{port}/default{tls}",
         "demo_source": demo_source(stack),
         "pids": {**pids, **reported_pids(stack.home)},
         "lake": _lake(stack),

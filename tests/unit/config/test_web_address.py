@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from config.demo.walk import way_in
 from config.supervisor.stack import Options, Ports, Servers, Stack, web_address
-from config.supervisor.supervisor import Supervisor
+from config.supervisor.supervisor import Supervisor, connection_of
 from core.errors import TerminalError
 
 OPEN = {"SLUICE_BIND": "0.0.0.0"}
@@ -16,7 +18,12 @@ CERTIFIED = OPEN | {"SLUICE_TLS_CERTIFICATE": "/etc/sluice/tls.pem"}
 
 @pytest.fixture
 def environment(monkeypatch):
-    for name in ("BIND", "TLS_CERTIFICATE", "ALLOW_PLAINTEXT"):
+    for name in (
+        "BIND",
+        "TLS_CERTIFICATE",
+        "TLS_CERTIFICATE_FILE",
+        "ALLOW_PLAINTEXT",
+    ):
         monkeypatch.delenv(f"SLUICE_{name}", raising=False)
     return lambda given: [monkeypatch.setenv(*item) for item in given.items()]
 
@@ -62,3 +69,25 @@ def test_quickstart_looks_for_its_processes_where_they_listen(
     none = Servers(metadata=None, redis=None, demo=None)
     stack = Stack(Options(tmp_path), none, Ports(81, 82, 83, claims=()), jars="")
     assert (stack.web_url, stack.gateway_host) == (web, gateway)
+
+
+@pytest.mark.parametrize(
+    ("given", "tls", "port"),
+    [
+        ({}, "", 82),
+        ({"SLUICE_TLS_CERTIFICATE": "/etc/sluice/tls.pem"}, ";ssl=true", 83),
+        ({"SLUICE_TLS_CERTIFICATE_FILE": "/run/secrets/tls"}, ";ssl=true", 83),
+    ],
+)
+def test_a_gateway_with_a_certificate_is_reached_by_tls(
+    environment, tmp_path: Path, given, tls, port
+):
+    environment(given)
+    none = Servers(metadata=None, redis=None, demo=None)
+    stack = Stack(Options(tmp_path), none, Ports(81, 82, 83, claims=()), jars="")
+    stack.home.administrator_file.parent.mkdir(parents=True)
+    login = {"username": "admin", "password": "p", "token": "slt_t"}
+    stack.home.administrator_file.write_text(json.dumps(login))
+    found = connection_of(stack, {})
+    assert found["jdbc_url"] == f"jdbc:hive2://127.0.0.1:82/default{tls}"
+    assert way_in(found)["port"] == port
