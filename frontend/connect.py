@@ -21,7 +21,7 @@ from pyhive import hive
 
 connection = hive.connect(
     host="{host}", port={port}, database="{database}",
-    username="{user}", password="<password or slt_ token>", auth="CUSTOM",
+    username="{user}", password="<password or slt_ token>", {login},
 )
 cursor = connection.cursor()
 cursor.execute("{statement}")
@@ -33,10 +33,20 @@ import pandas, sqlalchemy  # pip install pandas sqlalchemy "pyhive[hive-pure-sas
 
 password = quote_plus("<password or slt_ token>")
 engine = sqlalchemy.create_engine(
-    f"hive://{user}:{{password}}@{host}:{port}/{database}?auth=CUSTOM"
+    f"{address}"
 )
 print(pandas.read_sql_query("{statement}", engine))
 """
+_BINARY = (
+    'auth="CUSTOM"',
+    "hive://{user}:{{password}}@{host}:{port}/{database}?auth=CUSTOM",
+)
+# PyHive has no TLS on the binary transport
+_HTTPS = (
+    'auth="BASIC",\n    scheme="https", ssl_cert="required", check_hostname="true"',
+    "hive+https://{user}:{{password}}@{host}:{port}/?database={database}"
+    "&auth=BASIC&ssl_cert=required&check_hostname=true",
+)
 _PAST_GRANTS = _(
     "Reads files past the gateway, so no grant is asked: administrators only."
 )
@@ -76,16 +86,19 @@ def client_snippets(
     """How each client connects to a database and asks a first statement."""
     host = request.get_host().rsplit(":", 1)[0]
     port, user = settings.SLUICE_GATEWAY_PORT, request.user.get_username()
-    tls = ";ssl=true" if settings.SLUICE_TLS_CERTIFICATE else ""
+    http_port = settings.SLUICE_GATEWAY_HTTP_PORT
+    has_tls = bool(settings.SLUICE_TLS_CERTIFICATE)
+    tls = ";ssl=true" if has_tls else ""
     url = f"jdbc:hive2://{host}:{port}/{database}{tls}"
     facts = {
         "host": host,
-        "port": port,
+        "port": http_port if has_tls else port,
         "user": user,
         "database": database,
         "statement": statement,
     }
-    over_http = url.replace(f":{port}/", f":{settings.SLUICE_GATEWAY_HTTP_PORT}/")
+    login, address = _HTTPS if has_tls else _BINARY
+    over_http = url.replace(f":{port}/", f":{http_port}/")
     return [
         Snippet("jdbc", "JDBC", url),
         Snippet(
@@ -94,8 +107,12 @@ def client_snippets(
             f"{over_http};transportMode=http;httpPath=cliservice",
         ),
         Snippet("beeline", "beeline", _BEELINE.format(url=url, **facts)),
-        Snippet("pyhive", "PyHive", _PYHIVE.format(**facts)),
-        Snippet("sqlalchemy", "SQLAlchemy", _SQLALCHEMY.format(**facts)),
+        Snippet("pyhive", "PyHive", _PYHIVE.format(login=login, **facts)),
+        Snippet(
+            "sqlalchemy",
+            "SQLAlchemy",
+            _SQLALCHEMY.format(address=address.format(**facts), **facts),
+        ),
     ]
 
 

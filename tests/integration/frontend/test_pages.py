@@ -142,6 +142,22 @@ def test_the_line_for_beeline_has_a_password(world, browse):
     assert "-n root -p '<password or slt_ token>' -e" in line
 
 
+def test_pyhive_connects_over_https_where_the_gateway_has_a_certificate(
+    world, browse, settings
+):
+    """It has no TLS on the binary transport."""
+    line = 'scheme="https", ssl_cert="required", check_hostname="true"'
+    address = "hive+https://root:{password}@testserver:10001/?database=default&"
+    for certificate, expected in [("", False), ("/etc/sluice/tls.pem", True)]:
+        settings.SLUICE_TLS_CERTIFICATE = certificate
+        page = html.unescape(browse("root").get("/connect").content.decode())
+        assert (line in page) is expected
+        assert (address in page) is expected
+        assert (
+            "hive://root:{password}@testserver:10000/default" in page
+        ) is not expected
+
+
 def test_a_hidden_table_answers_as_an_absent_one(world, browse):
     hidden = browse("eve").get(f"/tables/{world.lake_tables['orders'].pk}")
     absent = browse("eve").get("/tables/999999999")
