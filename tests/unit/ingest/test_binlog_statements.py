@@ -219,6 +219,10 @@ def test_of_which_columns_only_later_rows_have_another_default(
         ("ADD (v int DEFAULT 5, w int)", {}),
         ("ADD UNIQUE KEY v (w), ADD PERIOD FOR v(w, x)", {}),
         ("ALTER v SET DEFAULT 5, MODIFY w int DEFAULT 5", {}),
+        # rows of before get the other one
+        ("ADD v int DEFAULT 5, ALTER `V` SET DEFAULT 6, ADD w int", {"w": None}),
+        ("ALTER v SET DEFAULT 6, ADD v int DEFAULT 5", {}),
+        ("ADD v int DEFAULT 5, MODIFY v int DEFAULT 6", {}),
     ],
 )  # fmt: skip
 def test_which_defaults_columns_are_added_with(

@@ -7,6 +7,7 @@ change rows of any table: no text says what views, triggers and functions write 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -283,6 +284,7 @@ def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
     dropped: set[str] = set()
     touches: set[str] = set()
     defaults: set[str] = set()
+    concerned = Counter[str]()
     keys: list[tuple[str, str]] = []
     for part in _split(parts):
         keys += _keys_of(part)
@@ -293,6 +295,7 @@ def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
         if touched is None:
             return None
         (defaults if _alters_default(part) else touches).update(touched)
+        concerned.update(touched)
     defaults -= touches
     if dropped & (touches | defaults):
         return None  # a column that comes again is another one
@@ -304,7 +307,13 @@ def _altered(name: Name, parts: Sequence[_Token]) -> Effect | None:
         drops=frozenset(dropped),
         is_unique=bool(_UNIQUE & {token.word for token in parts}),
         keys=tuple(keys),
-        given=tuple(one for part in _split(parts) for one in _given(part)),
+        # another part may give rows another default than that which adds the column
+        given=tuple(
+            (name, default)
+            for part in _split(parts)
+            for name, default in _given(part)
+            if concerned[name] == 1
+        ),
     )
 
 
