@@ -88,6 +88,21 @@ def test_rules_and_panels_say_what_they_are() -> None:
         assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
 
 
+def test_the_dashboard_shows_what_follows_the_logs_of_sources() -> None:
+    """Tables that follow a log have no jobs and no schedule: other panels lack them."""
+    queries = " ".join(
+        target["expr"] for panel in panels() for target in panel["targets"]
+    )
+    for name in (
+        "sluice_log_readers",
+        "sluice_log_lag_seconds_max",
+        "sluice_log_rows_per_second",
+        "sluice_log_waiting_bytes",
+        "sluice_source_log_bytes",
+    ):
+        assert name in queries
+
+
 def test_compose_mounts_what_is_there_and_is_as_closed_as_the_rest() -> None:
     body = yaml.safe_load((MONITORING / "compose.yaml").read_text())
     main = yaml.safe_load((MONITORING.parent / "compose.yaml").read_text())
