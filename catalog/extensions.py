@@ -37,6 +37,7 @@ class Extensions:
                  with other columns than before, gone, or back
     secrets      models with rows whose `secret` is encrypted, as a datasource's is
     gauges       more of what /metrics says, read when asked
+    alert_targets  the kinds of targets that messages of alerts can go to, as set up
     actions      what can be requested for a lake table, as /config lists it
     live_table   a source's table and its columns, as an engine of SQL reads them
     live_access  how an engine reaches a source, with its password
@@ -51,6 +52,7 @@ class Extensions:
     altered: list[Callable[[QuerySet[Table]], None]] = field(default_factory=list)
     secrets: list[type[Model]] = field(default_factory=list)
     gauges: list[Callable[[], Iterator[Metric]]] = field(default_factory=list)
+    alert_targets: Callable[[], list[str]] = list
     actions: Callable[[], list[dict[str, object]]] = list
     live_table: Callable[[Table, list[Column]], dict[str, Any]] = lambda table, c: {}
     live_access: Callable[[Datasource], dict[str, Any] | None] = lambda source: None

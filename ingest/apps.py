@@ -14,6 +14,7 @@ class IngestConfig(AppConfig):
         from core.jobs.moves import register
         from ingest.actions.registry import listed
         from ingest.alerts import metrics as alert_metrics
+        from ingest.alerts.targets import usable_kinds
         from ingest.jobs import live_sources
         from ingest.lake.place import use_object_store
         from ingest.maintenance import (
@@ -47,6 +48,7 @@ class IngestConfig(AppConfig):
         registered.secrets.append(AlertTarget)
         registered.gauges.append(gauges)
         registered.gauges.append(alert_metrics.gauges)
+        registered.alert_targets = usable_kinds
         registered.actions = listed
         registered.live_table = live_sources.live_table
         registered.live_access = live_sources.live_access

@@ -70,9 +70,10 @@ def require_to_register(view: ApiView, name: str) -> None:
 class KindsView(ApiView):
     """Kinds of sources, each with the JSON schema of its fields."""
 
-    @extend_schema(responses=replies.Kinds)
+    @extend_schema(responses=replies.page_of(replies.KindOf))
     def get(self, request: Request) -> Response:
-        return Response(replies.Kinds.body({"items": KINDS.values()}))
+        kinds = [replies.KindOf.body(kind) for kind in KINDS.values()]
+        return Response({"items": kinds, "next_page_token": None})
 
 
 class DatasourceView(ApiView):

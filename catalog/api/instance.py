@@ -105,7 +105,7 @@ def _capabilities() -> dict[str, object]:
         "result_formats": ["json", "csv", "parquet", "arrow", "xlsx"],
         "verify": True,
         "repairs": [a["name"] for a in registered.actions() if a["is_repair"]],
-        "alert_targets": ["webhook", *(["email"] if settings.SLUICE_SMTP else [])],
+        "alert_targets": registered.alert_targets(),
     }
 
 

@@ -145,10 +145,6 @@ class KindOf(Reply):
     schema = of(s.DictField(), lambda kind: json_schema(kind))
 
 
-class Kinds(Reply):
-    items = KindOf(many=True)
-
-
 class Database(Reply):
     name = s.CharField()
     datasource = s.CharField(source="datasource.name")

@@ -34,6 +34,11 @@ MOST_TARGETS = 200
 TARGET_KINDS = (AlertTarget.EMAIL, AlertTarget.WEBHOOK, *CHATS)
 
 
+def usable_kinds() -> list[str]:
+    """The kinds that a target may have here: mail needs a server."""
+    return [k for k in TARGET_KINDS if k != AlertTarget.EMAIL or settings.SLUICE_SMTP]
+
+
 @dataclass(frozen=True, slots=True)
 class NewTarget:
     """address: of e-mail; url: of a webhook or chat; secret: of a webhook or of a chat

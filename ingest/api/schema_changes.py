@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from catalog.access.policy import Privilege
 from catalog.api.idempotency import idempotent
+from catalog.api.replies import page_of
 from catalog.api.reply import Reply, Texts, of
 from catalog.api.serializers import Flag, Items, Whole
 from catalog.api.views import ApiView, body_of
@@ -104,19 +105,16 @@ class UndecidedTable(Reply):
     needs_resync = s.BooleanField(source="proposal.needs_resync")
 
 
-class UndecidedTables(Reply):
-    items = UndecidedTable(many=True)
-
-
 class SchemaChangesView(ApiView):
     """Tables whose columns changed at the source and wait for a decision, the first
     500 by name."""
 
-    @extend_schema(responses=UndecidedTables)
+    @extend_schema(responses=page_of(UndecidedTable))
     def get(self, request: Request) -> Response:
         lake = TableFilter(kind=Table.LAKE)
         found = undecided(tables_for(self.principal, lake))
-        return Response({"items": [UndecidedTable.body(one) for one in found]})
+        items = [UndecidedTable.body(one) for one in found]
+        return Response({"items": items, "next_page_token": None})
 
 
 class SchemaApprovals(s.Serializer[object]):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
+from ingest.alerts.chat import CHATS
+from ingest.alerts.mail import Smtp
+from ingest.alerts.targets import TARGET_KINDS
 from ingest.pipelines.requests import parse_request
 from tests.integration.catalog.asking import grants_now, live_routes
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -39,7 +42,7 @@ def test_an_onboarding_is_seen_by_who_sees_its_source(admin, ann) -> None:
         assert discarded.status_code == (200 if may else denied), held
 
 
-def test_config_promises_what_is_there(admin) -> None:
+def test_config_promises_what_is_there(admin, settings) -> None:
     can = admin("GET", "config").json()["capabilities"]
     kinds = admin("GET", "datasources/kinds").json()["items"]
     assert can["kinds"] == [k["kind"] for k in kinds]
@@ -60,4 +63,7 @@ def test_config_promises_what_is_there(admin) -> None:
         assert f"tables/<id:table_id>:{verb}" in routes
     assert ("sql/statements" in routes) is can["statements"]
     assert can["logins"] == ["password", "token"]
-    assert can["alert_targets"] == ["webhook"], "no mail server is set"
+    assert can["alert_targets"] == ["webhook", *CHATS], "no mail server is set"
+    settings.SLUICE_SMTP = Smtp("mail.example", 25, tls="off")
+    can = admin("GET", "config").json()["capabilities"]
+    assert can["alert_targets"] == list(TARGET_KINDS)
