@@ -15,12 +15,8 @@ from catalog.sources.access import access_for, resolved
 from catalog.sources.tls import ca_file
 from ingest.contract.table import ColumnSpec
 from ingest.jobs.kinds import source_spec
-from ingest.sources.live import (
-    described_access,
-    described_columns,
-    end_statements,
-    relation,
-)
+from ingest.sources.connections import connections_of
+from ingest.sources.live import described_access, described_columns, relation
 from ingest.sources.port import SourceAccess
 
 APPLICATION = "sluice:sql"
@@ -60,7 +56,8 @@ def live_access(source: Datasource) -> dict[str, Any]:
 
 def end_live(source: Datasource, mark: str) -> None:
     """What an engine that is gone has left there, by the mark of its statements."""
-    end_statements(_access(source, mark))
+    access = _access(source, mark)
+    connections_of(access).end_live(access)
 
 
 def _access(source: Datasource, application: str) -> SourceAccess:

@@ -6,52 +6,15 @@ neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from catalog.schema.limits import LIMITS
 from catalog.schema.types import DataType
-from catalog.sources.registry import family_of
 from ingest.contract.table import ColumnSpec
+from ingest.sources.connections import connections_of
 from ingest.sources.dialects import dialect_of
-from ingest.sources.mariadb import connection as mariadb
 from ingest.sources.port import SourceAccess
-from ingest.sources.postgresql import connection as postgresql
 
 _URL, _DRIVER = "url", "driver"
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """seconds: a statement may take so long at the source, on PostgreSQL until its next
-    rows, on MariaDB until its last row is taken. end: of a client that is gone."""
-
-    connection: Callable[[SourceAccess], dict[str, str]]
-    session: Callable[[int], tuple[str, ...]]
-    seconds: int
-    more: dict[str, str]
-    end: Callable[[SourceAccess], None]
-
-
-_KINDS = {
-    "postgresql": _Kind(
-        postgresql.jdbc_connection,
-        postgresql.live_session,
-        # the server says so itself, before its silent socket is taken for dead
-        LIMITS.statement,
-        # constants get the type that their casts name
-        {"stringtype": "unspecified"},
-        # it looks for its client by itself
-        lambda access: None,
-    ),
-    "mariadb": _Kind(
-        mariadb.jdbc_connection,
-        mariadb.live_session,
-        3_600,
-        {},
-        mariadb.cancel_statements,
-    ),
-}
 
 
 def described_columns(
@@ -81,21 +44,16 @@ def described_columns(
 def described_access(access: SourceAccess, *, connections: int) -> dict[str, object]:
     """How the engine reaches the source, with its password: for a channel that nobody
     else reads. connections: that all statements may have there at once."""
-    of_kind = _KINDS[family_of(access.spec.kind)]
-    options = of_kind.connection(access) | of_kind.more
+    here = connections_of(access)
+    options = {**here.jdbc_connection(access), **here.LIVE_PROPERTIES}
     url, driver = options.pop(_URL), options.pop(_DRIVER)
     return {
         "url": url,
         "driver": driver,
         "properties": options,
-        "session": list(of_kind.session(of_kind.seconds)),
+        "session": list(here.live_session(here.LIVE_SECONDS)),
         "connections": connections,
     }
-
-
-def end_statements(access: SourceAccess) -> None:
-    """Those with the mark that `access.application` is, of a client that is gone."""
-    _KINDS[family_of(access.spec.kind)].end(access)
 
 
 def relation(kind: str, schema: str, table: str) -> str:

@@ -14,9 +14,9 @@ from ingest.contract.table import SourceSpec
 from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture.parallel import enter_lane
 from ingest.driver.run import run_job
+from ingest.sources.connections import connections_of
 from ingest.sources.port import Snapshot, SourceAccess, pinned_to
 from ingest.sources.postgresql import connection as postgresql_connection
-from ingest.sources.registry import jdbc_options
 from tests.integration.discovery.tls_proxy import Authority, tls_in_front_of
 from tests.source_access import SECRET
 from tests.spark.lake_bench import LakeBench, assert_done, with_attempt
@@ -109,7 +109,8 @@ def test_certificates_are_checked_by_both(bench: LakeBench, tmp_path) -> None:
             access = SourceAccess(
                 bench.source, bench.password, "sluice:x", (address,), str(path)
             )
-            options = jdbc_options(access, "SELECT 1 AS c0", Snapshot("0-1"))
+            there, snapshot = connections_of(access), Snapshot("0-1")
+            options = there.jdbc_options(access, "SELECT 1 AS c0", snapshot)
             del options["sessionInitStatement"]
             read = bench.spark.read.format("jdbc").options(**options)
             if expected:
@@ -127,7 +128,8 @@ def test_sockets_of_readers_probe_as_all_others_do(spark, kind: str) -> None:
         port = server.getsockname()[1]
         spec = SourceSpec(1, kind, NOWHERE, port, "shop", "ann", SECRET)
         access = SourceAccess(spec, "p", "sluice:x", ("127.0.0.1",))
-        options = jdbc_options(access, "SELECT 1", Snapshot("0-1"))
+        there = connections_of(access)
+        options = there.jdbc_options(access, "SELECT 1", Snapshot("0-1"))
         assert options["tcpKeepAlive"] == "true"
         properties = jvm.java.util.Properties()
         for name in ("socketFactory", "socketFactoryArg", "tcpKeepAlive"):

@@ -13,8 +13,8 @@ from pyspark.sql import types as T
 
 from catalog.schema.limits import LIMITS
 from ingest.driver.apply.rows import spark_type
+from ingest.sources.connections import connections_of
 from ingest.sources.port import Snapshot, SourceAccess, Widths
-from ingest.sources.registry import jdbc_options
 from ingest.sources.select import SelectedColumn, Selection
 
 _MOST_ROWS = 10_000
@@ -39,7 +39,7 @@ def read_statement(
 
     Columns c0…, m0… of the selection, each of its lake type.
     """
-    options = jdbc_options(access, sql, snapshot)
+    options = connections_of(access).jdbc_options(access, sql, snapshot)
     options["fetchsize"] = str(fetch.first)
     # of PostgreSQL's driver; others fetch so few each time
     options["adaptiveFetchMaximum"] = str(fetch.most)

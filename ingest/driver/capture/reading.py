@@ -44,16 +44,11 @@ from ingest.driver.jvm import failure_of
 from ingest.driver.session import heap_of
 from ingest.lake.hudi.identity import key_column
 from ingest.lake.port import Place
+from ingest.sources.connections import connections_of
 from ingest.sources.failures import TEXT_REFUSED
 from ingest.sources.fingerprint import from_data
 from ingest.sources.port import Snapshot, Source, SourceAccess, row_too_wide
-from ingest.sources.registry import (
-    SOURCE_ERRORS,
-    cancel_statements,
-    describe_sessions,
-    idle_sessions,
-    open_source,
-)
+from ingest.sources.registry import SOURCE_ERRORS, open_source
 from ingest.sources.select import Selection
 from ingest.sources.statements import cursor_column, has_zone
 
@@ -237,6 +232,7 @@ def open_stoppable(
     connection or through Spark; a source that has fallen silent ends all of it."""
 
     opened: list[Source] = []
+    there = connections_of(access)
 
     def hang_up() -> None:
         for source in opened:
@@ -245,7 +241,7 @@ def open_stoppable(
 
     def cancel_at_source() -> None:
         try:
-            cancel_statements(access)
+            there.cancel_statements(access)
         except SOURCE_ERRORS:
             # silent or gone: nothing will answer on the connections we have either
             hang_up()
@@ -258,9 +254,9 @@ def open_stoppable(
 
     watch = SourceWatch(
         run,
-        ask=lambda: describe_sessions(access),
+        ask=lambda: there.describe_sessions(access),
         waiting=waiting,
-        idle=lambda sessions: idle_sessions(access, sessions),
+        idle=lambda sessions: there.idle_sessions(access, sessions),
         hang_up=hang_up,
     )
     with run.stopped_by(cancel_at_source), open_source(access) as source:

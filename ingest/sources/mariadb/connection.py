@@ -60,6 +60,11 @@ def mark(application: str) -> str:
     return f"/* {application.replace('*', '')} */"
 
 
+# Until the last row of a statement is taken.
+LIVE_SECONDS = 3_600
+LIVE_PROPERTIES: dict[str, str] = {}
+
+
 def cancel_statements(access: SourceAccess) -> None:
     """Every server address that the job may read from is asked."""
     for address in access.addresses or ("",):
@@ -68,8 +73,11 @@ def cancel_statements(access: SourceAccess) -> None:
             _kill(connection, access.application)
 
 
+end_live = cancel_statements
+
+
 def describe_sessions(access: SourceAccess) -> str:
-    """See `ingest.sources.registry.describe_sessions`."""
+    """See `Connections`."""
     found = _asked(access, _SESSIONS, [f"%{mark(access.application)}%"])
     if not found:
         return Sentence("its server runs no statement of this job")
@@ -79,7 +87,7 @@ def describe_sessions(access: SourceAccess) -> str:
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
-    """See `ingest.sources.registry.idle_sessions`."""
+    """See `Connections`."""
     return frozenset(int(n) for (n,) in _asked(access, _IDLE, [tuple(sessions)]))
 
 

@@ -52,9 +52,15 @@ CONTROL_SETTINGS = {
 }
 
 
+# Until its next rows: the server says so itself, before its silent socket is taken for
+# dead.
+LIVE_SECONDS = LIMITS.statement
+# Constants get the type that their casts name.
+LIVE_PROPERTIES = {"stringtype": "unspecified"}
+
+
 def cancel_statements(access: SourceAccess) -> None:
-    """Cancels what this application runs at the source now. Spark cannot: a task
-    that waits for its first row ignores its kill."""
+    """See `Connections`."""
     with connect(access, application="sluice:cancel") as connection:
         connection.execute(f"SET statement_timeout = '{LIMITS.connect}s'")
         connection.execute(
@@ -65,8 +71,12 @@ def cancel_statements(access: SourceAccess) -> None:
         )
 
 
+def end_live(access: SourceAccess) -> None:
+    """The server looks for its client by itself."""
+
+
 def describe_sessions(access: SourceAccess) -> str:
-    """See `ingest.sources.registry.describe_sessions`."""
+    """See `Connections`."""
     found = _asked(access, _SESSIONS, [access.application])
     if not found:
         return Sentence("its server runs no statement of this job")
@@ -76,7 +86,7 @@ def describe_sessions(access: SourceAccess) -> str:
 
 
 def idle_sessions(access: SourceAccess, sessions: Collection[int]) -> frozenset[int]:
-    """See `ingest.sources.registry.idle_sessions`."""
+    """See `Connections`."""
     found = _asked(access, _IDLE, [access.application, list(sessions)])
     return frozenset(int(pid) for (pid,) in found)
 

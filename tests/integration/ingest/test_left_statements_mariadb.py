@@ -8,7 +8,7 @@ from typing import Any
 
 import pymysql
 
-from ingest.sources.live import end_statements
+from ingest.sources.mariadb.connection import end_live
 from tests.source_access import mariadb_at
 from tests.waiting import wait_for
 
@@ -38,9 +38,9 @@ def test_statements_are_ended_by_their_mark(mariadb_server: Any) -> None:
             return len(cursor.fetchall()) == count or None
 
         wait_for(lambda: asleep(2), "both to sleep")
-        end_statements(mariadb_at(mariadb_server, application=marks[0]))
+        end_live(mariadb_at(mariadb_server, application=marks[0]))
         threads[0].join()
         assert failed == [marks[0]]
         assert asleep(1)
-        end_statements(mariadb_at(mariadb_server, application=marks[1]))
+        end_live(mariadb_at(mariadb_server, application=marks[1]))
         threads[1].join()

@@ -26,9 +26,9 @@ from ingest.sources.fingerprint import (
     what_changed,
 )
 from ingest.sources.port import Snapshot
-from ingest.sources.postgresql.connection import live_session
+from ingest.sources.postgresql.connection import jdbc_options, live_session
 from ingest.sources.postgresql.reader import PostgresSource
-from ingest.sources.registry import jdbc_options, open_source
+from ingest.sources.registry import open_source
 from ingest.sources.select import relation_of, select_columns
 from ingest.sources.statements import never_read
 from tests.source_access import postgresql_at

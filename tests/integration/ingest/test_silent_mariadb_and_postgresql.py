@@ -17,10 +17,10 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.capture import reading
 from ingest.driver.capture import stall_timeout as silence
 from ingest.driver.capture.reading import open_stoppable
+from ingest.sources.connections import connections_of
 from ingest.sources.mariadb import connection as mariadb_connection
 from ingest.sources.port import SourceAccess
 from ingest.sources.postgresql import connection as postgresql_connection
-from ingest.sources.registry import describe_sessions, idle_sessions
 from tests.hostile.proxy import Statement, WireProxy, proxy_of
 from tests.source_access import mariadb_at, postgresql_at
 from tests.waiting import wait_for
@@ -107,10 +107,11 @@ def test_it_ends_a_statement_whose_answer_got_lost(
 
 
 def test_a_server_at_work_says_so(there: SourceAccess, run: JobRun) -> None:
+    asked = connections_of(there)
     with open_stoppable(run, there) as (source, access):
-        assert "no statement of this job" in describe_sessions(access)
+        assert "no statement of this job" in asked.describe_sessions(access)
         (own,) = source.one(OWN[there.spec.kind])
-        assert idle_sessions(access, [own, own + 100_000]) == {own}
+        assert asked.idle_sessions(access, [own, own + 100_000]) == {own}
 
         def wait() -> None:
             with pytest.raises(Exception, match=r"terminat|interrupt|cancel|Lost"):
@@ -118,8 +119,8 @@ def test_a_server_at_work_says_so(there: SourceAccess, run: JobRun) -> None:
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        wait_for(lambda: "runs pid" in describe_sessions(access), "it to work")
-        assert not idle_sessions(access, [own])
+        wait_for(lambda: "runs pid" in asked.describe_sessions(access), "it to work")
+        assert not asked.idle_sessions(access, [own])
         run.request_stop("cancel")
         waiting.join()
 
@@ -128,6 +129,7 @@ def test_a_session_whose_rows_nobody_takes_has_nothing_to_do(
     there: SourceAccess, proxy: WireProxy, run: JobRun
 ) -> None:
     """As behind a frozen connection, while the server answers others."""
+    asked = connections_of(there)
     access = replace(there, spec=replace(there.spec, port=proxy.port))
     sessions: list[int] = []
 
@@ -143,8 +145,8 @@ def test_a_session_whose_rows_nobody_takes_has_nothing_to_do(
 
     reading = threading.Thread(target=read)
     reading.start()
-    wait_for(lambda: "runs pid" in describe_sessions(there), "its statement")
-    wait_for(lambda: idle_sessions(there, sessions), "it to wait for the reader")
-    assert "runs pid" in describe_sessions(there)
+    wait_for(lambda: "runs pid" in asked.describe_sessions(there), "its statement")
+    wait_for(lambda: asked.idle_sessions(there, sessions), "it to wait for the reader")
+    assert "runs pid" in asked.describe_sessions(there)
     proxy.cut()
     reading.join()

@@ -18,8 +18,9 @@ from ingest.driver.apply.jobrun import JobRun
 from ingest.driver.run import access_of
 from ingest.driver.secrets import Secrets
 from ingest.driver.serve import Driver
+from ingest.sources.connections import connections_of
 from ingest.sources.port import Snapshot, SourceAccess
-from ingest.sources.registry import jdbc_options, open_source
+from ingest.sources.registry import open_source
 from tests.waiting import LIMIT_SECONDS
 
 SOURCE = SourceSpec(1, "postgresql", "db.example", 5432, "shop", "ann", "datasource:1")
@@ -37,26 +38,26 @@ def access(**changes: Any) -> SourceAccess:
     return SourceAccess(spec, "pw", "sluice:x", **changes)
 
 
+def jdbc_options(at: SourceAccess) -> dict[str, str]:
+    return connections_of(at).jdbc_options(at, "SELECT 1", Snapshot("0-1"))
+
+
 @pytest.mark.parametrize("tls", ["off", "require", "verify"])
 def test_jdbc_keeps_the_name_and_goes_to_the_addresses(tls) -> None:
-    options = jdbc_options(access(tls=tls, addresses=BOTH), "SELECT 1", Snapshot("0-1"))
+    options = jdbc_options(access(tls=tls, addresses=BOTH))
     assert options["url"] == "jdbc:postgresql://db.example:5432/shop"
     assert options["socketFactory"].endswith(".PinnedSocketFactory")
     assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7;30,10,3;sluice:x"
-    assert "socketFactory" not in jdbc_options(
-        access(tls=tls), "SELECT 1", Snapshot("0-1")
-    )
+    assert "socketFactory" not in jdbc_options(access(tls=tls))
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
 def test_mariadbs_driver_does_so_too(kind) -> None:
-    options = jdbc_options(access(kind=kind, addresses=BOTH), "SELECT 1", Snapshot())
+    options = jdbc_options(access(kind=kind, addresses=BOTH))
     assert options["url"].startswith("jdbc:mysql://db.example:5432/?permitMysqlScheme")
     assert options["socketFactory"].endswith(".PinnedMariadbSocketFactory")
     assert options["socketFactoryArg"] == "192.0.2.7,2001:db8::7;30,10,3;sluice:x"
-    assert "socketFactory" not in jdbc_options(
-        access(kind=kind), "SELECT 1", Snapshot()
-    )
+    assert "socketFactory" not in jdbc_options(access(kind=kind))
 
 
 @pytest.mark.parametrize(
