@@ -165,7 +165,7 @@ class Column(Stored):
 
 
 class Index(Reply):
-    type = s.CharField(source="index_type")
+    type = of(s.CharField(), lambda table: "BUCKET")
     buckets = s.IntegerField()
 
 
@@ -229,10 +229,9 @@ class Table(Reply):
     record_key = Texts()
     cursor = OrNull()
     partition_by = Texts()
-    table_type = OrNull()
-    index = of(
-        Index(allow_null=True), lambda table: table if table.index_type else None
-    )
+    # every table of the lake has both
+    table_type = of(OrNull(), lambda table: "MERGE_ON_READ" if table.buckets else None)
+    index = of(Index(allow_null=True), lambda table: table if table.buckets else None)
     updates = s.CharField(allow_null=True, help_text="full or partial; of lake tables")
     status = s.CharField()
     status_reason = s.CharField()

@@ -350,8 +350,6 @@ class Migration(migrations.Migration):
                 ('record_key', models.JSONField(blank=True, default=list)),
                 ('cursor', models.CharField(blank=True, max_length=300)),
                 ('partition_by', models.JSONField(blank=True, default=list)),
-                ('table_type', models.CharField(blank=True, max_length=20)),
-                ('index_type', models.CharField(blank=True, max_length=20)),
                 ('buckets', models.PositiveIntegerField(default=0)),
                 ('path', models.CharField(blank=True, max_length=1000)),
                 ('identity', models.JSONField(blank=True, default=dict)),

@@ -62,8 +62,6 @@ class Table(models.Model):
     record_key = models.JSONField(default=list, blank=True)
     cursor = models.CharField(max_length=300, blank=True)
     partition_by = models.JSONField(default=list, blank=True)
-    table_type = models.CharField(max_length=20, blank=True)
-    index_type = models.CharField(max_length=20, blank=True)
     buckets = models.PositiveIntegerField(default=0)
     path = models.CharField(max_length=1000, blank=True)
     identity = models.JSONField(default=dict, blank=True)

@@ -50,8 +50,6 @@ class TableFacts:
     record_key: list[str]
     cursor: str
     partition_by: list[Any]
-    table_type: str
-    index_type: str
     buckets: int
     status: str
     status_reason: str

@@ -262,8 +262,6 @@ def lake_table_row(source: Table, plan: TablePlan, database: Database) -> Table:
         comment=source.comment,
         record_key=[lake_name[name] for name in create.record_key],
         cursor=lake_name[apply.cursor] if apply else "",
-        table_type=create.table_type,
-        index_type=create.index_type,
         buckets=create.buckets,
         path=create.path,
         estimated_rows=_rows_of(plan, source),

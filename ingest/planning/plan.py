@@ -57,8 +57,6 @@ class CreateTable(_Step, frozen=True):
     partition_by: tuple[str, ...]
     buckets: int
     columns: tuple[PlannedColumn, ...]
-    table_type: str = "MERGE_ON_READ"
-    index_type: str = "BUCKET"
     lock: str = ""
     updates: Updates = "full"
     kept: tuple[PlannedColumn, ...] = ()

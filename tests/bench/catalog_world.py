@@ -52,15 +52,14 @@ FROM catalog_database d JOIN catalog_datasource s ON s.id = d.datasource_id
 # of the first source's.
 _TABLES = """
 INSERT INTO catalog_table (id, database_id, name, source_name, kind, comment, record_key,
-  cursor, partition_by, table_type, index_type, buckets, path, identity, schema_version,
+  cursor, partition_by, buckets, path, identity, schema_version,
   schema_fingerprint, estimated_rows, estimated_bytes, status, status_reason,
   is_queryable, caught_up_at, last_commit_instant, last_commit_at, created_at)
 SELECT g, p.id, name, CASE WHEN is_lake THEN 'public.' || name ELSE name END,
   CASE WHEN is_lake THEN 'lake' ELSE 'source' END,
   CASE WHEN g % 3 = 0 THEN 'Daily ' || w[(g * 7) % 88 + 1] || ' per ' ||
     w[(g * 11) % 88 + 1] || ', kept for ' || g % 900 || ' days' ELSE '' END,
-  '["id"]', '', '[]', CASE WHEN is_lake THEN 'MERGE_ON_READ' ELSE '' END,
-  CASE WHEN is_lake THEN 'BUCKET' ELSE '' END, 4,
+  '["id"]', '', '[]', CASE WHEN is_lake THEN 4 ELSE 0 END,
   CASE WHEN is_lake THEN '/lake/x/' || name ELSE '' END, '{{}}', 1, '', g % 100000, g,
   CASE WHEN NOT is_lake THEN 'DISCOVERED' WHEN g % 50000 = 0 THEN 'FAILED'
     WHEN g % 10 = 0 THEN 'PAUSED' ELSE 'LIVE' END, '', is_lake,

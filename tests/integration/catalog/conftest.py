@@ -88,9 +88,7 @@ def add_table(database: Database, name: str, *, lake: bool = False) -> Table:
             "kind": Table.LAKE,
             "path": f"/lake/{database.name}/{name}",
             "is_queryable": True,
-            "index_type": "bucket",
             "buckets": 4,
-            "table_type": "MERGE_ON_READ",
             "status": "LIVE",
         }
         if lake

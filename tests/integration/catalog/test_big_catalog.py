@@ -26,10 +26,10 @@ TABLES = 20_000
 ROOT = Principal("root", is_admin=True)
 FILL = """
 INSERT INTO catalog_table (database_id, name, source_name, kind, comment, record_key,
-  cursor, partition_by, table_type, index_type, buckets, path, identity, schema_version,
+  cursor, partition_by, buckets, path, identity, schema_version,
   schema_fingerprint, estimated_rows, estimated_bytes, status, status_reason,
   is_queryable, last_commit_instant, created_at)
-SELECT d.id, 'invoice_' || g, 'invoice_' || g, %s, '', '[]', '', '[]', '', '', 0, %s,
+SELECT d.id, 'invoice_' || g, 'invoice_' || g, %s, '', '[]', '', '[]', 0, %s,
   '{}', 1, '', 0, 0, 'LIVE', '', true, '', now()
 FROM generate_series(1, %s) g JOIN catalog_database d ON d.id = (%s::bigint[])[1 + g %% 10]
 """

@@ -25,7 +25,7 @@ def test_a_table_body_carries_what_the_interface_says(admin, shop, lake_orders):
     } <= set(body)  # fmt: skip
     assert body["qualified_name"] == "lake.shop.orders"
     assert body["names"] == {"lake": "lake.shop.orders", "jdbc": "shop.orders"}
-    assert body["index"] == {"type": "bucket", "buckets": 4}
+    assert body["index"] == {"type": "BUCKET", "buckets": 4}
     assert body["last_commit"] is None
     assert {"name", "source_name", "type", "nullable", "key"} <= set(body["columns"][0])
     assert [c["name"] for c in body["columns"]] == ["id", "note"]

@@ -244,8 +244,6 @@ def _carried(
         kind=Table.LAKE,
         record_key=["id"],
         cursor="updated_at",
-        table_type="MERGE_ON_READ",
-        index_type="BUCKET",
         buckets=2,
         path=f"{settings.SLUICE_LAKE_URI}/shop/t{source.pk}",
         identity={"lock_provider": SHARED_LOCK_PROVIDER} if state == "LIVE" else {},

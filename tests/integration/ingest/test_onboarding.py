@@ -112,7 +112,6 @@ def test_the_lake_table_carries_the_pinned_identity(world) -> None:
     assert table.identity["record_key"] == ["id"]
     assert table.identity["buckets"] == table.buckets == 1
     assert table.path.endswith("/shop/orders")
-    assert (table.table_type, table.index_type) == ("MERGE_ON_READ", "BUCKET")
     assert table.columns.count() == len(COLUMNS)
     assert table.schema_versions.get().version == 1
 

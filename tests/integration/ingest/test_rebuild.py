@@ -66,7 +66,7 @@ def lose_database(world: Any) -> None:
 
 SHOWN = (
     "id", "name", "source_name", "kind", "comment", "record_key", "cursor",
-    "partition_by", "table_type", "index_type", "buckets", "path", "identity",
+    "partition_by", "buckets", "path", "identity",
     "schema_version", "estimated_rows", "status", "is_queryable",
     "last_commit_instant", "last_commit_position", "last_commit_epoch",
     "database__name",
