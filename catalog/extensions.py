@@ -20,6 +20,7 @@ from django.db.models import (
 )
 from prometheus_client.core import Metric
 
+from catalog.access.policy import Principal
 from catalog.access.table_rights import HeldRule
 from catalog.models import Column, Datasource, Table
 
@@ -39,6 +40,7 @@ class Extensions:
     gauges       more of what /metrics says, read when asked
     alert_targets  the kinds of targets that messages of alerts can go to, as set up
     actions      what can be requested for a lake table, as /config lists it
+    actions_of   which of them the caller may request for a table now, and why not
     live_table   a source's table and its columns, as an engine of SQL reads them
     live_access  how an engine reaches a source, with its password
     live_end     ends statements at a source that a dead engine has left, by their mark
@@ -54,6 +56,7 @@ class Extensions:
     gauges: list[Callable[[], Iterator[Metric]]] = field(default_factory=list)
     alert_targets: Callable[[], list[str]] = list
     actions: Callable[[], list[dict[str, object]]] = list
+    actions_of: Callable[[Principal, int], list[dict[str, object]]] = lambda who, t: []
     live_table: Callable[[Table, list[Column]], dict[str, Any]] = lambda table, c: {}
     live_access: Callable[[Datasource], dict[str, Any] | None] = lambda source: None
     live_end: Callable[[Datasource, str], None] = lambda source, mark: None

@@ -12,7 +12,7 @@ class IngestConfig(AppConfig):
 
         from catalog.extensions import registered
         from core.jobs.moves import register
-        from ingest.actions.registry import listed
+        from ingest.actions.registry import listed, of_table
         from ingest.alerts import metrics as alert_metrics
         from ingest.alerts.targets import usable_kinds
         from ingest.jobs import live_sources
@@ -50,6 +50,7 @@ class IngestConfig(AppConfig):
         registered.gauges.append(alert_metrics.gauges)
         registered.alert_targets = usable_kinds
         registered.actions = listed
+        registered.actions_of = of_table
         registered.live_table = live_sources.live_table
         registered.live_access = live_sources.live_access
         registered.live_end = live_sources.end_live

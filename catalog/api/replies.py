@@ -294,6 +294,20 @@ class Match(Reply):
     text = s.CharField()
 
 
+class ActionOfTable(Reply):
+    """One of the `table_actions` of `GET /config`."""
+
+    name = s.CharField()
+    is_possible = s.BooleanField()
+    reason = s.CharField(help_text="why it is not possible now; empty when it is")
+
+
+class TableDetail(Table):
+    table_actions = ActionOfTable(
+        many=True, help_text="what the caller may request now; none of a source's"
+    )
+
+
 class FoundTable(Table):
     match = Match(allow_null=True, help_text="what `q` found it by")
 

@@ -20,7 +20,9 @@ from catalog.api.etag import content_tag, require_match
 from catalog.api.reply import Body
 from catalog.api.serializers import TablePatch
 from catalog.api.views import PAGING, ApiView, body_of, page_size, paged
+from catalog.extensions import registered
 from catalog.labels import Labels, label_locked, lock_tables
+from catalog.models import Table
 from catalog.selectors.facts import (
     TableFacts,
     facts_at,
@@ -61,14 +63,14 @@ class TablesView(ApiView):
 class TableView(ApiView):
     is_versioned = True
 
-    @extend_schema(responses=replies.Table)
+    @extend_schema(responses=replies.TableDetail)
     def get(self, request: Request, **place: Any) -> Response:
         """A table with columns, key, state and last commit. Its ETag is of owner and
         tags alone, which can be set: it is no sign that the rest is the same."""
-        body = replies.Table.body(facts_for(self.principal, place["id"]))
+        body = _detail(self.principal, facts_for(self.principal, place["id"]))
         return Response(body, headers={"ETag": f"W/{_tag(body)}"})
 
-    @extend_schema(request=TablePatch, responses=replies.Table)
+    @extend_schema(request=TablePatch, responses=replies.TableDetail)
     def patch(self, request: Request, **place: Any) -> Response:
         """Set who answers for a table and the tags that it is found by. Neither gives
         a right. Takes `manage`."""
@@ -150,11 +152,11 @@ class DatabaseTablesView(ApiView):
 
 
 class NamedTableView(ApiView):
-    @extend_schema(responses=replies.Table)
+    @extend_schema(responses=replies.TableDetail)
     def get(self, request: Request, **place: Any) -> Response:
         """The same by its names instead of its id."""
         names = place["ds"], place["db"], place["table"]
-        return Response(replies.Table.body(facts_at(self.principal, *names)))
+        return Response(_detail(self.principal, facts_at(self.principal, *names)))
 
 
 def _listed(view: ApiView, request: Request, ds: str, db: str) -> Response:
@@ -190,6 +192,13 @@ def _searched(principal: Principal, request: Request, wanted: TableFilter) -> Re
             else None,
         }
     )
+
+
+def _detail(principal: Principal, row: TableFacts) -> Body:
+    is_lake = row.kind == Table.LAKE
+    actions = registered.actions_of(principal, row.id) if is_lake else []
+    shown = [replies.ActionOfTable.body(action) for action in actions]
+    return replies.Table.body(row) | {"table_actions": shown}
 
 
 def _matched(row: TableFacts, hit: Hit) -> Body:

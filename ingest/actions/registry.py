@@ -6,12 +6,16 @@ the same name in `ingest.driver.table_services.repair`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from catalog.access.enforcement import decision_for
+from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
+from catalog.selectors.tables import securable_of
 from core.database_errors import repeat_after_deadlock
 from core.models import Job
+from core.sentences import Sentence
 from ingest.actions import pipeline_actions as actions
 from ingest.contract.job import RepairWork
 from ingest.maintenance import repairs
@@ -20,6 +24,7 @@ from ingest.maintenance.repair_previews import Preview
 from ingest.maintenance.table_action import Field, TableAction
 from ingest.models import Pipeline
 from ingest.pipelines.removal import RemovalPreview
+from ingest.pipelines.transitions import pipeline_of
 
 # in the order in which pages offer them
 ACTIONS: dict[str, TableAction] = {
@@ -80,6 +85,41 @@ def verbs() -> list[TableAction]:
 def listed() -> list[dict[str, object]]:
     """`table_actions` of `GET /config`."""
     return [_listed(action) for action in verbs()]
+
+
+def of_table(principal: Principal, table_id: int) -> list[dict[str, object]]:
+    """`table_actions` of a lake table: what the caller may request now, and why not."""
+    pipeline = pipeline_of(table_id)
+    held: set[Privilege] = set()
+    if pipeline is not None and pipeline.lake_table is not None:
+        on = securable_of(pipeline.lake_table)
+        held = {p for p in Privilege if decision_for(principal, p, on).allowed}
+    refusals = {a.name: _refusal(a, pipeline, held) for a in verbs()}
+    return [
+        {"name": name, "is_possible": not reason, "reason": reason}
+        for name, reason in refusals.items()
+    ]
+
+
+def _refusal(
+    action: TableAction, pipeline: Pipeline | None, held: Collection[Privilege]
+) -> str:
+    """Why it is not offered, as pages say it too; "" when it is."""
+    if pipeline is None:
+        return Sentence("This table is not synced any more.")
+    if action.privilege not in held:
+        return Sentence(
+            "It needs the privilege %(privilege)s.", privilege=action.privilege
+        )
+    if pipeline.state not in action.states:
+        return Sentence(
+            "The table is %(state)s: %(first)s.",
+            state=pipeline.state,
+            first=action.why_not(pipeline.state),
+        )
+    if not action.is_offered_to(pipeline):
+        return Sentence("This table has nothing that it would do.")
+    return ""
 
 
 def _listed(action: TableAction) -> dict[str, object]:

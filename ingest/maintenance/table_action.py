@@ -22,6 +22,7 @@ from ingest.models.states import (
     NEEDS_RESYNC,
     PAUSED,
     REMOVING,
+    RESUMABLE,
     RESYNCING,
     SNAPSHOTTING,
 )
@@ -187,8 +188,12 @@ class TableAction:
 
     def why_not(self, state: str) -> str:
         """What to do first, in a state in which it is not offered."""
-        if state == PAUSED:
+        if self.states <= RESUMABLE:
+            return Sentence("nothing is to be resumed")
+        if state in RESUMABLE:
             return Sentence("resume it first")
+        if state == NEEDS_RESYNC:
+            return Sentence("resync it first")
         if state == REMOVING:
             return Sentence("nothing is repaired any more")
         return Sentence("ask when that has ended")

@@ -360,7 +360,7 @@ def test_documented_replies_have_the_members_of_real_ones(admin, shop, lake_orde
         replies.Config: admin("GET", "config"),
         replies.Datasource: admin("GET", "datasources/shop"),
         replies.Database: admin("GET", "datasources/shop/databases/public"),
-        replies.Table: admin("GET", table),
+        replies.TableDetail: admin("GET", table),
         replies.TableSchema: admin("GET", f"{table}/schema"),
         replies.Job: admin("POST", "datasources/shop:test"),
         access_replies.User: admin(

@@ -279,3 +279,34 @@ def test_a_dry_run_shows_so_many_tables_and_first_what_needs_a_decision(
     seen = admin("POST", "onboardings", {**BODY, "dry_run": True}).json()
     assert [table["source"] for table in seen["tables"]] == ["public.unkeyed"]
     assert seen["left_off"] == 1
+
+
+def test_a_table_says_what_can_be_requested_now_and_why_not(world, admin, ann) -> None:
+    def actions(who=admin) -> dict[str, str | None]:
+        """By name, why it is not possible; None when it is."""
+        body = who("GET", f"tables/{table.pk}").json()
+        found = body["table_actions"]
+        assert all(each["is_possible"] is not bool(each["reason"]) for each in found)
+        return {each["name"]: each["reason"] or None for each in found}
+
+    world.onboard("orders")
+    world.until_live("orders")
+    table = world.lake("orders")
+    config = admin("GET", "config").json()["table_actions"]
+    now = actions()
+    assert list(now) == [each["name"] for each in config]
+    assert now["sync"] is now["remove"] is now["pause"] is None
+    assert now["resume"] == "The table is LIVE: nothing is to be resumed."
+    assert now["share-driver"] == "This table has nothing that it would do."
+
+    grant(admin, "user:ann", "operate", "lake.shop.orders")
+    assert actions(ann)["sync"] is None
+    assert actions(ann)["remove"] == "It needs the privilege manage."
+
+    assert admin("POST", f"tables/{table.pk}:pause").status_code < 300
+    now = actions()
+    assert now["resume"] is None
+    assert now["sync"] == "The table is PAUSED: resume it first."
+
+    source = world.pipeline("orders").source_table
+    assert admin("GET", f"tables/{source.pk}").json()["table_actions"] == []
