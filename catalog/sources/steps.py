@@ -71,10 +71,17 @@ def run_at_source(statements: Sequence[str]) -> Sentence:
 
 
 def readable_of(
-    total: int, readable: int, *, user: str, grants: Sequence[str], stats_grant: str
+    total: int,
+    readable: int,
+    *,
+    user: str,
+    grants: Sequence[str],
+    missing: Sequence[str],
+    stats_grant: str,
 ) -> Outcome:
     """Of how many tables the login can read rows. grants: what lets it read all of
-    them; stats_grant: what lets it see open transactions, "" = it does."""
+    them; missing: what it lacks for those that it cannot read; stats_grant: what lets
+    it see open transactions, "" = it does."""
     if total and not readable:
         raise without_privilege(
             Sentence(
@@ -88,8 +95,9 @@ def readable_of(
     if readable < total:
         hints.append(
             Sentence(
-                "%(count)s tables stay unreadable without more grants",
+                "%(count)s more can be read with more grants: %(statements)s",
                 count=total - readable,
+                statements=" ".join(missing),
             )
         )
     if stats_grant:

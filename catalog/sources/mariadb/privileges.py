@@ -21,8 +21,12 @@ def quoted(name: str) -> str:
 
 def statements_for(who: str, databases: Iterable[str]) -> tuple[str, ...]:
     """The grants for snapshot and timestamp capture of all tables of `databases`."""
-    grants = (f"GRANT SELECT ON {_pattern(name)}.* TO {who};" for name in databases)
-    return (*grants, process_grant(who))
+    return (*read_grants(who, databases), process_grant(who))
+
+
+def read_grants(who: str, databases: Iterable[str]) -> tuple[str, ...]:
+    """Those of them that are of the databases themselves."""
+    return tuple(f"GRANT SELECT ON {_pattern(db)}.* TO {who};" for db in databases)
 
 
 def process_grant(who: str) -> str:

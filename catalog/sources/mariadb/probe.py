@@ -154,6 +154,7 @@ class MariadbSteps(Steps):
             readable,
             user=self.access.username,
             grants=grants,
+            missing=mariadb_needs.read_grants(who, databases),
             stats_grant="" if sees_all else mariadb_needs.process_grant(who),
         )
         if total:

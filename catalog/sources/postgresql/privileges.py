@@ -18,8 +18,13 @@ def statements_for(
     username: str, database: str, schemas: Iterable[str]
 ) -> tuple[str, ...]:
     """The grants for snapshot and timestamp capture of all tables of `schemas`."""
-    user = quoted(username)
-    result = [f"GRANT CONNECT ON DATABASE {quoted(database)} TO {user};"]
+    connect = f"GRANT CONNECT ON DATABASE {quoted(database)} TO {quoted(username)};"
+    return (connect, *read_grants(username, schemas), stats_grant(username))
+
+
+def read_grants(username: str, schemas: Iterable[str]) -> tuple[str, ...]:
+    """Those of them that are of the schemas themselves."""
+    user, result = quoted(username), []
     for schema in schemas:
         name = quoted(schema)
         result += [
@@ -28,7 +33,7 @@ def statements_for(
             f"ALTER DEFAULT PRIVILEGES IN SCHEMA {name}"
             f" GRANT SELECT ON TABLES TO {user};",
         ]
-    return (*result, stats_grant(username))
+    return tuple(result)
 
 
 def stats_grant(username: str) -> str:

@@ -96,7 +96,8 @@ class PostgresSteps(Steps):
         names = {"include": list(access.include), "exclude": list(access.exclude)}
         with transaction(self.connection, access) as link:
             schemas = [row[0] for row in link.execute(statements.DATABASES, names)]
-            total, readable, sees_all, schema, table = _one(link, _READABLE, names)
+            found = _one(link, _READABLE, names)
+        total, readable, sees_all, schema, table, hidden = found
         self.facts |= {
             "tables": total,
             "readable_tables": readable,
@@ -109,6 +110,7 @@ class PostgresSteps(Steps):
             readable,
             user=access.username,
             grants=wanted,
+            missing=privileges.read_grants(access.username, hidden or ()),
             stats_grant="" if sees_all else privileges.stats_grant(access.username),
         )
 
@@ -144,7 +146,8 @@ WITH visible AS (
 SELECT count(*), count(*) FILTER (WHERE is_readable),
        pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
        (array_agg(nspname::text) FILTER (WHERE is_readable AND relkind = 'r'))[1],
-       (array_agg(relname::text) FILTER (WHERE is_readable AND relkind = 'r'))[1]
+       (array_agg(relname::text) FILTER (WHERE is_readable AND relkind = 'r'))[1],
+       array_agg(DISTINCT nspname::text) FILTER (WHERE NOT is_readable)
 FROM visible
 """
 

@@ -242,6 +242,19 @@ def test_no_table_may_be_read(source) -> None:
     assert 'GRANT USAGE ON SCHEMA "sa\'l""es"' in step.hint
 
 
+def test_the_statements_for_tables_that_cannot_be_read_are_enough(source) -> None:
+    source.run("CREATE TABLE t (a int)", "CREATE SCHEMA sales")
+    source.run("CREATE TABLE sales.v (a int)")
+    source.run(*needs.statements_for(READER, source.name, ["public"]))
+    step = run_probe(source.access()).steps[5]
+    count, _, statements = step.hint.partition(": ")
+    assert count == "1 more can be read with more grants"
+    assert "sales" in statements
+    assert "public" not in statements
+    source.run(statements)
+    assert run_probe(source.access()).facts["readable_tables"] == 2
+
+
 def test_the_statements_that_the_hint_names_are_enough(source, source_pg) -> None:
     source.run('CREATE SCHEMA "we""ird"', 'CREATE TABLE "we""ird".t (a int)')
     wanted = needs.statements_for(READER, source.name, ["public", 'we"ird'])

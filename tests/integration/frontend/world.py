@@ -383,7 +383,7 @@ def _report(most: int = 8) -> Report:
         ("tcp", Outcome(Sentence("%(place)s accepts connections", place="10.0.0.7:5432"))),
         ("tls", WITHOUT_TLS),
         ("version", Outcome(Sentence("%(server)s, a standby", server="PostgreSQL 16"))),
-        ("privileges", readable_of(9, 7, user="sluice", grants=(), stats_grant="GRANT x;")),
+        ("privileges", readable_of(9, 7, user="sluice", grants=(), missing=["GRANT y;"], stats_grant="GRANT x;")),
         ("sample", NOTHING_TO_READ),
         ("log", followable(lacks, log.doubts_of("off"))),
     ]  # fmt: skip
