@@ -33,47 +33,14 @@ def advance(
     another process moved the row since it was read. On success the object in
     memory carries the new values.
     """
-    _advance(row, event, actor, reason, changes)
+    _move([row], event, actor, reason, changes)
 
 
 def advance_and_say(
     row: Any, event: str, *, actor: str = "", reason: str = "", **changes: object
 ) -> None:
     """The same for a row that shows the reason itself, too."""
-    _advance(row, event, actor, reason, {"reason": reason, **changes})
-
-
-def _advance(
-    row: Any, event: str, actor: str, reason: str, changes: Mapping[str, object]
-) -> None:
-    before = row.state
-    after = row.transitions.after(before, event)
-    with _own_transaction():
-        model: type[models.Model] = type(row)
-        won = model._default_manager.filter(pk=row.pk, state=before).update(
-            state=after, **changes
-        )
-        if not won:
-            raise StaleState(
-                "%(machine)s %(id)s is no longer %(state)s",
-                machine=Sentence(row.transitions.name),
-                id=row.pk,
-                state=Sentence(before),
-                hint="read it again and decide then",
-                facts={"id": str(row.pk), "event": event},
-            )
-        append_moves([row], Move(event, before, after, actor, reason))
-    _append_event(row, event, before, after)
-    row.state = after
-    for name, value in changes.items():
-        setattr(row, name, value)
-
-
-def _own_transaction() -> AbstractContextManager[Any]:
-    """One where there is none: in the caller's, a savepoint would cost two statements,
-    and what is refused here has written nothing."""
-    is_within = transaction.get_connection().in_atomic_block
-    return nullcontext() if is_within else transaction.atomic()
+    _move([row], event, actor, reason, {"reason": reason, **changes})
 
 
 def advance_all(
@@ -88,29 +55,48 @@ def advance_all(
 
     Two statements however many rows there are. Raises as `advance()` does.
     """
-    if not rows:
-        return
+    if rows:
+        _move(rows, event, actor, reason, changes)
+
+
+def _move(
+    rows: Sequence[Any],
+    event: str,
+    actor: str,
+    reason: str,
+    changes: Mapping[str, object],
+) -> None:
     first = rows[0]
     before, after = first.state, first.transitions.after(first.state, event)
-    with transaction.atomic():
+    with _own_transaction() if len(rows) == 1 else transaction.atomic():
         model: type[models.Model] = type(first)
         won = model._default_manager.filter(
             pk__in=[row.pk for row in rows], state=before
         ).update(state=after, **changes)
         if won != len(rows):
+            ids = ", ".join(str(row.pk) for row in rows)
             raise StaleState(
-                "%(moved)s of %(count)s rows are no longer %(state)s",
-                moved=len(rows) - won,
-                count=len(rows),
+                "%(machine)s %(id)s is no longer %(state)s",
+                machine=Sentence(first.transitions.name),
+                id=ids,
                 state=Sentence(before),
-                hint="read them again and decide then",
-                facts={"event": event},
+                hint="read it again and decide then",
+                facts={"id": ids, "event": event},
             )
-        record_moves(rows, event, before=before, actor=actor, reason=reason)
+        append_moves(rows, Move(event, before, after, actor, reason))
     for row in rows:
         row.state = after
         for name, value in changes.items():
             setattr(row, name, value)
+    if len(rows) == 1:
+        _append_event(first, event, before, after)
+
+
+def _own_transaction() -> AbstractContextManager[Any]:
+    """One where there is none: in the caller's, a savepoint would cost two statements,
+    and where one row is refused nothing was written."""
+    is_within = transaction.get_connection().in_atomic_block
+    return nullcontext() if is_within else transaction.atomic()
 
 
 def record_moves(
@@ -122,7 +108,7 @@ def record_moves(
 
 
 def _append_event(row: Any, event: str, before: str, after: str) -> None:
-    """One log line per move; a job's carry its id and that of its request."""
+    """The log's line of a move; a job's carry its id and that of its request."""
     request_id = getattr(row, "request_id", None)
     ids = {} if request_id is None else {"job_id": str(row.pk)}
     if request_id:
