@@ -119,15 +119,6 @@ def test_a_second_start_of_a_home_is_refused(home: Path) -> None:
     assert psutil.pid_exists(connection(home)["pids"]["supervisor"])
 
 
-def test_an_explicit_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        done = run(tmp_path, "--no-demo", "--detach", "--web-port", str(port))
-    assert done.returncode == 1
-    assert f"port {port} for the web interface is taken" in done.stderr
-    assert not (tmp_path / "connection.json").exists()
-
-
 def test_stop_leaves_nothing_and_the_next_start_finds_its_state(home: Path) -> None:
     facts = connection(home)
     stack = family(facts["pids"]["supervisor"])

@@ -471,16 +471,6 @@ def test_a_log_that_ends_before_what_was_read_is_named(followed: World) -> None:
     assert caught.value.code == "source_changed"
 
 
-def test_a_slot_that_serves_something_else_is_left_alone(followed: World) -> None:
-    name = followed.spec.slot
-    followed.link.execute("SELECT pg_create_physical_replication_slot(%s)", [name])
-    try:
-        _, error = followed.start().until_failed()
-        assert error.code == "slot_of_another"
-    finally:
-        followed.link.execute("SELECT pg_drop_replication_slot(%s)", [name])
-
-
 def test_another_database_by_the_same_name_is_never_read_on(
     followed: World, source_pg: SourceServer
 ) -> None:

@@ -160,14 +160,6 @@ def test_every_attempt_has_its_own_token(world) -> None:
     assert fence_at(place_at(last.path)) == last.token
 
 
-def test_two_deaths_mean_a_process_of_its_own(world) -> None:
-    world.fail_with("snapshot", Fault.DIE_RUNNING, Fault.DIE_RUNNING)
-    world.onboard("orders")
-    world.until_live("orders")
-    job = world.jobs("snapshot")[0]
-    assert world.launcher.isolated == [str(job.pk)]
-
-
 def test_a_job_that_always_kills_fails_with_its_reason(world) -> None:
     world.fail_with("snapshot", *[Fault.DIE_RUNNING] * 9)
     world.onboard("orders", "calm")
