@@ -17,7 +17,7 @@ setup: ## Python packages and jars, checked by hash; offline and quick the secon
 	@$(PYTHON) config/toolchain/bootstrap.py --dev
 
 .PHONY: setup-run
-setup-run:
+setup-run: ## the same without what tests and lint need; for an installation
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: apt-get install python3.11 python3.11-venv"; exit 1; }
 	@$(PYTHON) config/toolchain/bootstrap.py
 
