@@ -61,7 +61,7 @@ class DatabasePolicyView(ApiView):
 
 
 class TablePolicyView(ApiView):
-    """What counts for one carried table, and where each value is from."""
+    """What counts for one lake table, and where each value is from."""
 
     is_versioned = True
 

@@ -221,7 +221,7 @@ class OnboardingDetail(Onboarding):
 
 
 class Uncarried(Reply):
-    """A table that a pattern means and that cannot be carried."""
+    """A table that a pattern means and that cannot be synced."""
 
     name = s.CharField()
     reason = s.CharField()
