@@ -53,6 +53,7 @@ from ingest.driver.apply.rows import (
     is_delete,
     lake_rows,
     latest_per_key,
+    literal,
     read_staged,
     spark_type,
 )
@@ -456,7 +457,7 @@ class _Pieces:
         for column in table.columns:
             older = self._table.older.get(column.source_name)
             if older is not None:
-                value = F.lit(older.as_py()).cast(spark_type(column.type))
+                value = literal(older.as_py(), column.type)
                 rows = rows.withColumn(column.name, value)
         for column in (c for c in table.kept if c.name not in rows.columns):
             value = F.lit(None).cast(spark_type(column.type))

@@ -7,6 +7,8 @@ the rows came from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -49,6 +51,19 @@ def spark_type(text: str) -> T.DataType:
     if kind.name == "array":
         return T.ArrayType(spark_type(kind.element))
     return _SIMPLE[kind.name]()
+
+
+def literal(value: Any, type: str) -> Column:
+    """A constant of a type of the lake. PySpark makes a moment of Python by the zone of
+    its machine and by a calendar that is Julian before 1582; of a text Spark does not.
+    """
+    return _literal(value).cast(spark_type(type))
+
+
+def _literal(value: Any) -> Column:
+    if isinstance(value, list):
+        return F.array(*map(_literal, value))
+    return F.lit(value.isoformat() if isinstance(value, date) else value)
 
 
 def staged_schema(selection: Selection) -> T.StructType:
