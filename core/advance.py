@@ -25,9 +25,9 @@ def advance(
 ) -> None:
     """Move `row` by `event`; `changes` are further columns set in the same UPDATE.
 
-    row  of a model with `state`, a class-level table `transitions` and a relation
-         `events`; with `event_facts` (what an event has beside the move) where moves
-         are events of the outbox, too
+    row  of a model with `state` and a class-level table `transitions`; with a relation
+         `events` where it has a history, and with `event_facts` (what an event has
+         beside the move) where moves are events of the outbox, too
 
     Raises IllegalTransition when the table has no such arrow, StaleState when
     another process moved the row since it was read. On success the object in

@@ -91,9 +91,12 @@ def append(*events: NewEvent, actor: str = "") -> None:
 
 
 def append_moves(rows: Sequence[Any], move: Move) -> None:
-    """Append the move of these rows of one model to its history, which stays as long
-    as the row does; and to the outbox, where the model has `event_facts`."""
+    """Append the move of these rows of one model to its history, where it has one,
+    which stays as long as the row does; and to the outbox, where the model has
+    `event_facts`."""
     model, context = type(rows[0]), current()
+    if not hasattr(model, "events"):
+        return
     owner: ForeignKey[Any, Any] = model.events.rel.field
     quote = connection.ops.quote_name
     statement = _HISTORY.format(

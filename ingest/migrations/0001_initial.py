@@ -166,32 +166,14 @@ class Migration(migrations.Migration):
             name='MaintenancePlan',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(default='compaction', max_length=20)),
                 ('instant', models.CharField(max_length=30)),
-                ('state', models.CharField(default='PROPOSED', max_length=20)),
+                ('state', models.CharField(default='SCHEDULED', max_length=20)),
                 ('status_reason', models.TextField(blank=True)),
                 ('failures', models.PositiveIntegerField(default=0)),
                 ('due_at', models.DateTimeField(blank=True, null=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('table', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='maintenance_plans', to='catalog.table')),
             ],
-        ),
-        migrations.CreateModel(
-            name='MaintenanceEvent',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('event', models.CharField(max_length=40)),
-                ('before', models.CharField(max_length=20)),
-                ('after', models.CharField(max_length=20)),
-                ('actor', models.CharField(blank=True, max_length=150)),
-                ('reason', models.TextField(blank=True)),
-                ('plan', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='ingest.maintenanceplan')),
-            ],
-            options={
-                'ordering': ['id'],
-                'abstract': False,
-            },
         ),
         migrations.CreateModel(
             name='Onboarding',

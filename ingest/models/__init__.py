@@ -254,16 +254,15 @@ class Policy(models.Model):
 
 
 class MaintenancePlan(models.Model):
-    """Mirrors one instant of a lake table's timeline (compaction)."""
+    """Mirrors one compaction on a lake table's timeline."""
 
     transitions: ClassVar[Transitions] = states.MAINTENANCE
 
     table = models.ForeignKey(
         Table, on_delete=models.CASCADE, related_name="maintenance_plans"
     )
-    kind = models.CharField(max_length=20, default="compaction")
     instant = models.CharField(max_length=30)
-    state = models.CharField(max_length=20, default=states.PROPOSED_PLAN)
+    state = models.CharField(max_length=20, default=states.SCHEDULED)
     status_reason = SentenceField(blank=True)
     failures = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField(null=True, blank=True)
@@ -289,12 +288,6 @@ class MaintenancePlan(models.Model):
                 name="plans_to_repeat",
             ),
         ]
-
-
-class MaintenanceEvent(EventBase):
-    plan = models.ForeignKey(
-        MaintenancePlan, on_delete=models.CASCADE, related_name="events"
-    )
 
 
 class TableHealth(models.Model):

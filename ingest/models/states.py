@@ -86,7 +86,7 @@ DECIDED = (
     "keep",
 )  # fmt: skip
 
-PROPOSED_PLAN, SCHEDULED, INFLIGHT = "PROPOSED", "SCHEDULED", "INFLIGHT"
+SCHEDULED, INFLIGHT = "SCHEDULED", "INFLIGHT"
 COMPLETED, PLAN_FAILED, CANCELLED, SUPERSEDED = (
     "COMPLETED",
     "FAILED",
@@ -96,20 +96,18 @@ COMPLETED, PLAN_FAILED, CANCELLED, SUPERSEDED = (
 
 MAINTENANCE = Transitions(
     name="MaintenancePlan",
-    initial=PROPOSED_PLAN,
+    initial=SCHEDULED,
     terminal=frozenset({COMPLETED, CANCELLED, SUPERSEDED}),
     arrows={
-        (PROPOSED_PLAN, "schedule"): SCHEDULED,
         (SCHEDULED, "start"): INFLIGHT,
         **fan((SCHEDULED, INFLIGHT, PLAN_FAILED), "complete", COMPLETED),
         (INFLIGHT, "fail"): PLAN_FAILED,
         (PLAN_FAILED, "reschedule"): SCHEDULED,
         (INFLIGHT, "roll_back"): SCHEDULED,
-        **fan((PROPOSED_PLAN, SCHEDULED), "cancel", CANCELLED),
+        (SCHEDULED, "cancel"): CANCELLED,
         **fan((SCHEDULED, INFLIGHT, PLAN_FAILED), "supersede", SUPERSEDED),
     },
     why={
-        "schedule": "the instant is requested on the timeline",
         "start": "a leased job executes it",
         "complete": "the timeline shows it completed",
         "fail": "the attempt ended with an error",

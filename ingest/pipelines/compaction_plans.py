@@ -17,7 +17,7 @@ from django.db.models.functions import Cast, Now
 
 from catalog.compiled import AnyRow
 from catalog.models import Table
-from core.advance import advance, advance_all, record_moves
+from core.advance import advance, advance_all
 from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import CANCELLED as JOB_CANCELLED
@@ -28,14 +28,7 @@ from ingest.contract.members import value_of
 from ingest.contract.written import Totals
 from ingest.jobs.leases import wait_after
 from ingest.models import MaintenancePlan, Pipeline, TableHealth
-from ingest.models.states import (
-    INFLIGHT,
-    PLAN_FAILED,
-    PROPOSED_PLAN,
-    REMOVING,
-    RETIRED,
-    SCHEDULED,
-)
+from ingest.models.states import INFLIGHT, PLAN_FAILED, REMOVING, RETIRED, SCHEDULED
 from ingest.pipelines.policies.maintenance import opens_at, quiet_from
 from ingest.pipelines.policies.policy import Effective
 from ingest.pipelines.policies.store import setting_as_text
@@ -67,21 +60,13 @@ def mirror(table_id: int, pending: list[str], *, since: datetime | None) -> None
         if instant not in known
     ]
     MaintenancePlan.objects.bulk_create(fresh, ignore_conflicts=True)
-    created = list(
-        MaintenancePlan.objects.filter(
-            table_id=table_id, instant__in=[p.instant for p in fresh], events=None
-        )
-    )
-    if created:
-        record_moves(created, "schedule", before=PROPOSED_PLAN)
     waiting = (SCHEDULED, PLAN_FAILED)
     older = MaintenancePlan.objects.filter(
         table_id=table_id, created_at__lt=since or Now(), state__in=waiting
     )
     gone = list(older.exclude(instant__in=pending))
-    said = "no longer pending on the timeline"
     for state in waiting:
-        advance_all([p for p in gone if p.state == state], "supersede", reason=said)
+        advance_all([p for p in gone if p.state == state], "supersede")
 
 
 def differing(pending: Mapping[int, Collection[str]]) -> list[int]:
@@ -117,10 +102,9 @@ def roll_back(table_id: int, instants: list[str]) -> None:
 
 def unschedule(table_id: int, instants: list[str]) -> None:
     """Somebody took these plans off the timeline."""
-    said = "taken off the timeline"
-    advance_all(_plans(table_id, instants, SCHEDULED), "cancel", reason=said)
+    advance_all(_plans(table_id, instants, SCHEDULED), "cancel")
     for state in (INFLIGHT, PLAN_FAILED):
-        advance_all(_plans(table_id, instants, state), "supersede", reason=said)
+        advance_all(_plans(table_id, instants, state), "supersede")
 
 
 def fail(table_id: int, instants: list[str], error: SluiceError) -> None:
@@ -129,7 +113,6 @@ def fail(table_id: int, instants: list[str], error: SluiceError) -> None:
         advance(
             plan,
             "fail",
-            reason=error.message,
             status_reason=error.as_sentence,
             failures=plan.failures + 1,
             due_at=SystemClock().now() + wait,
@@ -146,16 +129,15 @@ def _plans(table_id: int, instants: list[str], state: str) -> list[MaintenancePl
 
 def give_up(table_id: int) -> None:
     """Nobody carries the table any more, so nobody executes what is planned on it."""
-    said = "the table is no longer synced"
     for state in OPEN:
         plans = MaintenancePlan.objects.filter(table_id=table_id, state=state)
-        advance_all(list(plans), "supersede", reason=said)
+        advance_all(list(plans), "supersede")
 
 
 def forget_old(most: int) -> None:
     """Plans that came to their end long ago; the table's trend has what they did."""
     old = MaintenancePlan.objects.filter(created_at__lt=Now() - KEPT)
-    ended = old.exclude(state__in=[PROPOSED_PLAN, *OPEN]).order_by("created_at")
+    ended = old.exclude(state__in=OPEN).order_by("created_at")
     pks = list(ended.values_list("pk", flat=True)[:most])
     if pks:
         MaintenancePlan.objects.filter(pk__in=pks).delete()
