@@ -182,8 +182,6 @@ class DomainEvent(models.Model):
     topic = models.CharField(max_length=40)
     subject = models.CharField(max_length=40)
     subject_id = models.CharField(max_length=64)
-    actor = models.CharField(max_length=150, db_default="")
-    request_id = models.CharField(max_length=64, db_default="")
     data = models.JSONField()
 
     attempts = models.PositiveSmallIntegerField(db_default=0)

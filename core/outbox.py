@@ -16,17 +16,14 @@ from django.db import connection
 from django.db.models import ForeignKey
 from django.utils import timezone
 
-from core.context import current
 from core.sentences import stored
 
 VERSION = 1
 _BATCH = 1000
-_LONGEST_ACTOR = 150
 
 _APPEND = """
-INSERT INTO core_domainevent
-  (topic, subject, subject_id, actor, request_id, data)
-SELECT e.topic, e.subject, e.subject_id, %(actor)s, %(request)s, e.data
+INSERT INTO core_domainevent (topic, subject, subject_id, data)
+SELECT e.topic, e.subject, e.subject_id, e.data
 FROM jsonb_to_recordset(%(events)s::jsonb)
   AS e(topic text, subject text, subject_id text, data jsonb)
 """
@@ -38,9 +35,8 @@ FROM jsonb_to_recordset(%(rows)s::jsonb) AS m(pk text)
 # One statement: history and outbox have the same moves, at no further round trip.
 _WITH_EVENTS = """
 WITH history AS ({history})
-INSERT INTO core_domainevent
-  (topic, subject, subject_id, actor, request_id, data)
-SELECT %(topic)s, %(subject)s, m.pk, %(by)s, %(request)s, m.data
+INSERT INTO core_domainevent (topic, subject, subject_id, data)
+SELECT %(topic)s, %(subject)s, m.pk, m.data
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS m(pk text, data jsonb)
 """
 
@@ -66,11 +62,10 @@ class Move:
     reason: str = ""
 
 
-def append(*events: NewEvent, actor: str = "") -> None:
+def append(*events: NewEvent) -> None:
     """Append all of them by one statement, in the caller's transaction."""
     if not events:
         return
-    context = current()
     rows = [
         {
             "topic": event.topic,
@@ -82,19 +77,15 @@ def append(*events: NewEvent, actor: str = "") -> None:
     ]
     with connection.cursor() as cursor:
         for start in range(0, len(rows), _BATCH):
-            given = {
-                "events": json.dumps(rows[start : start + _BATCH]),
-                "actor": (actor or context.actor)[:_LONGEST_ACTOR],
-                "request": context.request_id[:64],
-            }
-            cursor.execute(_APPEND, given)
+            part = json.dumps(rows[start : start + _BATCH])
+            cursor.execute(_APPEND, {"events": part})
 
 
 def append_moves(rows: Sequence[Any], move: Move) -> None:
     """Append the move of these rows of one model to its history, where it has one,
     which stays as long as the row does; and to the outbox, where the model has
     `event_facts`."""
-    model, context = type(rows[0]), current()
+    model = type(rows[0])
     if not hasattr(model, "events"):
         return
     owner: ForeignKey[Any, Any] = model.events.rel.field
@@ -115,8 +106,6 @@ def append_moves(rows: Sequence[Any], move: Move) -> None:
         "reason": stored(move.reason),
         "topic": f"{subject}.moved",
         "subject": subject,
-        "by": (move.actor or context.actor)[:_LONGEST_ACTOR],
-        "request": context.request_id[:64],
     }
     with connection.cursor() as cursor:
         for start in range(0, len(rows), _BATCH):

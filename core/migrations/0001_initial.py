@@ -21,8 +21,6 @@ class Migration(migrations.Migration):
                 ('topic', models.CharField(max_length=40)),
                 ('subject', models.CharField(max_length=40)),
                 ('subject_id', models.CharField(max_length=64)),
-                ('actor', models.CharField(db_default='', max_length=150)),
-                ('request_id', models.CharField(db_default='', max_length=64)),
                 ('data', models.JSONField()),
                 ('attempts', models.PositiveSmallIntegerField(db_default=0)),
                 ('not_before', models.DateTimeField(null=True)),

@@ -12,7 +12,6 @@ from django.test.utils import CaptureQueriesContext
 
 from core import outbox, outbox_reader
 from core.advance import advance, advance_all
-from core.context import working_for
 from core.errors import StaleState
 from core.models import DomainEvent, Job, JobEvent
 from core.outbox import NewEvent
@@ -90,12 +89,11 @@ def test_a_move_that_is_an_event_is_appended_by_the_same_statement(
     facts = property(lambda job: {"of": job.subject_id})
     monkeypatch.setattr(Job, "event_facts", facts, raising=False)
     job = Job.objects.create(kind="walk", subject_id="7")
-    with CaptureQueriesContext(connection) as asked, working_for(request_id="r1"):
+    with CaptureQueriesContext(connection) as asked:
         advance(job, "enqueue", actor="ann", reason="asked")
     assert sum("SAVEPOINT" not in q["sql"] for q in asked) == 2
     event = DomainEvent.objects.get()
     assert (event.topic, event.subject_id) == ("job.moved", str(job.pk))
-    assert (event.actor, event.request_id) == ("ann", "r1")
     moved = {"event": "enqueue", "before": "PLANNED", "after": "QUEUED"}
     assert event.data == {"v": 1, **moved, "of": "7"}
     assert JobEvent.objects.count() == 1
