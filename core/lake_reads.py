@@ -18,5 +18,8 @@ READ_SETTINGS: Mapping[str, str] = {
     # fails at the folder of NULL (<, >, BETWEEN), and with several partition columns
     # takes n <> 3 for n = 3. This lists all folders, and Spark compares
     "hoodie.datasource.read.file.index.listing.mode": "eager",
+    # to the list of values that a file has of a column, -0.0 is another one than 0.0:
+    # it would pass over rows that are equal to what is asked for
+    "spark.hadoop.parquet.filter.dictionary.enabled": "false",
     **LOG_BUFFER,
 }

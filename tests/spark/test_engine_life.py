@@ -59,6 +59,21 @@ def test_commits_columns_and_deletes_show_in_the_next_statement(
     assert client.rows("select id from lake.grow.fresh where id > 6") == [(8,)]
 
 
+def test_zeros_of_both_signs_are_equal(
+    bench: EngineBench, client: Client, spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "zeros"
+    columns = "id, 0.0D as d, cast(-0.0D as float) as f"
+    write_table(spark, path, f"select {columns}, {SYSTEM} from range(3) t(id)")
+    bench.table("grow.zeros", path, 1)
+    for condition in (
+        *("d = -0.0D", "d <= -0.0D", "d IN (7, -0.0D)"),
+        *("f = 0", "f >= 0", "NOT f < 0", "f <=> 0.0D"),
+    ):
+        found = client.rows(f"select count(*) from grow.zeros where {condition}")
+        assert found == [(3,)], condition
+
+
 def test_a_table_can_move_go_and_come_back(
     bench: EngineBench, client: Client, lake: Lake
 ) -> None:
