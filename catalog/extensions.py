@@ -67,6 +67,7 @@ def _nothing() -> Extensions:
     return Extensions(
         annotations={
             "onboarding": lambda: Value(None, output_field=UUIDField(null=True)),
+            "capture": lambda: Value(None, output_field=CharField(null=True)),
             "lake_table": lambda: Value(None, output_field=CharField(null=True)),
             "sync": lambda: Value(None, output_field=JSONField(null=True)),
         }

@@ -38,6 +38,7 @@ class IngestConfig(AppConfig):
         register(compact_job.KIND, verify_job.KIND, repair_job.KIND)
         use_object_store(settings.SLUICE_OBJECT_STORE)
         registered.annotations["onboarding"] = catalog_hooks.onboarding_id
+        registered.annotations["capture"] = catalog_hooks.capture
         registered.annotations["lake_table"] = catalog_hooks.lake_table
         registered.annotations["sync"] = catalog_hooks.sync
         registered.blockers.append(catalog_hooks.what_needs)

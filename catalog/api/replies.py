@@ -235,6 +235,7 @@ class Table(Reply):
     updates = s.CharField(allow_null=True, help_text="full or partial; of lake tables")
     status = s.CharField()
     status_reason = s.CharField()
+    capture = OrNull(help_text="log, timestamp or snapshot; null: not synced")
     sync = Sync(allow_null=True)
     lag_seconds = s.FloatField(allow_null=True)
     last_commit = of(

@@ -32,6 +32,7 @@ class TableFacts:
 
     columns     as REST shows them
     onboarding  id of the request that carries it
+    capture     how it is synced, seen from either end
     lake_table  "database.table" of the lake table that a source's table feeds
     sync        state, reason, lake_table (id) of the sync that a source's table feeds
     partial_update_mode  of a lake table's pinned identity, empty = whole rows
@@ -62,6 +63,7 @@ class TableFacts:
     estimated_rows: int | None
     is_queryable: bool
     onboarding: UUID | None
+    capture: str | None
     lake_table: str | None
     sync: dict[str, Any] | None
     partial_update_mode: str | None

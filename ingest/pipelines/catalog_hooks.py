@@ -10,6 +10,7 @@ from django.db.models import (
     CharField,
     Expression,
     ExpressionWrapper,
+    Field,
     JSONField,
     OuterRef,
     Q,
@@ -29,12 +30,21 @@ from ingest.pipelines.recording import forget_source
 
 def onboarding_id() -> Expression:
     """On Table rows: the request that carries it, seen from either end."""
+    return _from_either_end("onboarding_id", UUIDField(null=True))
+
+
+def capture() -> Expression:
+    """On Table rows: how it is synced, seen from either end."""
+    return _from_either_end("capture", CharField(null=True))
+
+
+def _from_either_end(column: str, field: Field[Any, Any]) -> Expression:
+    """A column of the newest pipeline that a table is an end of."""
     pipelines = Pipeline.objects.exclude(state=RETIRED).filter(
         Q(lake_table=OuterRef("pk")) | Q(source_table=OuterRef("pk"))
     )
-    newest = pipelines.order_by("-id").values("onboarding_id")[:1]
-    shards = _of_shards().values("pipeline__onboarding_id")[:1]
-    field = UUIDField(null=True)
+    newest = pipelines.order_by("-id").values(column)[:1]
+    shards = _of_shards().values(f"pipeline__{column}")[:1]
     found = Coalesce(Subquery(newest), Subquery(shards))
     return ExpressionWrapper(found, output_field=field)
 

@@ -22,6 +22,7 @@ def test_a_table_body_carries_what_the_interface_says(admin, shop, lake_orders):
         "id", "datasource", "database", "name", "source_name", "qualified_name", "kind",
         "columns", "record_key", "cursor", "partition_by", "table_type", "index",
         "status", "status_reason", "lag_seconds", "last_commit", "onboarding", "names",
+        "capture",
     } <= set(body)  # fmt: skip
     assert body["qualified_name"] == "lake.shop.orders"
     assert body["names"] == {"lake": "lake.shop.orders", "jdbc": "shop.orders"}

@@ -45,6 +45,8 @@ def test_the_way_over_rest(world, admin) -> None:
     table = table.get("items", [table])[0]
     assert table["status"] == "LIVE"
     assert table["onboarding"] == one["id"]
+    source = admin("GET", "tables?name=shop.public.orders").json()["items"][0]
+    assert table["capture"] == source["capture"] == "timestamp"
     assert table["last_commit"]["instant"]
     job = admin("POST", f"tables/{table['id']}:sync")
     assert job.status_code == 202
