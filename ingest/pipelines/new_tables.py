@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
@@ -30,6 +31,7 @@ from ingest.pipelines.onboarding import start_onboarding
 from ingest.pipelines.onboarding_rights import require_plan
 from ingest.pipelines.policies.store import Policies
 from ingest.pipelines.requests import parse_request
+from ingest.planning.facts import LOG
 from ingest.planning.patterns import select
 
 log = logging.getLogger(__name__)
@@ -171,7 +173,7 @@ def _onboard(row: Onboarding, names: Sequence[str], *, joins: bool) -> bool:
     body = {
         "datasource": row.datasource.name,
         "include": list(names),
-        "capture": asked.get("capture"),
+        "capture": _capture_of(row) if joins else asked.get("capture"),
         "schedule": asked.get("schedule"),
         "target_database": asked.get("target_database"),
         "defaults": asked.get("defaults"),
@@ -190,6 +192,15 @@ def _onboard(row: Onboarding, names: Sequence[str], *, joins: bool) -> bool:
         )  # fmt: skip
         return joins and _onboard(row, names, joins=False)
     return True
+
+
+def _capture_of(row: Onboarding) -> str | None:
+    """How tables join. Where each had the choice and logs are followed, one that cannot
+    be followed waits with what it lacks: a sync on request is one nobody requests."""
+    asked = row.request
+    if asked.get("capture") or asked.get("schedule") or asked.get("defaults"):
+        return cast("str | None", asked.get("capture"))
+    return LOG if row.tables.filter(capture=LOG).exists() else None
 
 
 def _approver(row: Onboarding) -> Principal:

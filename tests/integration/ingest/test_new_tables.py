@@ -63,6 +63,32 @@ def test_they_join_once_with_what_the_onboarding_gives(onboarded: World) -> None
     onboarded.until_live("orders", "ord_items")
 
 
+def test_one_whose_log_cannot_be_followed_waits_for_that(world: World) -> None:
+    """It was LIVE by timestamp without a schedule, and nobody was asked."""
+    User.objects.create(username=ANN.name, is_superuser=True)
+    make_tables(world.source, ["orders"])
+    body = {
+        "datasource": world.source.name,
+        "include": ["public.*"],
+        "tables": {"public.orders": {"capture": "log"}},
+        "approve": True,
+    }
+    start_onboarding(parse_request(body), principal=ANN)
+    change_policy(world.source, None, {"new_tables": "join"})
+    (table,) = make_tables(world.source, ["parts"])
+    lacking = {**table.identity, "log_lacks": [["its log is off", "SET log = ON;"]]}
+    Table.objects.filter(pk=table.pk).update(identity=lacking)
+    discovered(world)
+    assert take_new_tables() == 1
+    assert {p.source_table.name: p.capture for p in Pipeline.objects.all()} == {
+        "orders": "log",
+        "parts": "log",
+    }
+    parts = Pipeline.objects.get(source_table__name="parts")
+    assert parts.state == "PROPOSED"
+    assert "its log is off" in parts.status_reason
+
+
 def test_tables_that_are_not_meant_hide_none(
     onboarded: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
