@@ -6,12 +6,14 @@ but not do is denied by name of the missing privilege, and audited.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.access import audit
 from catalog.access.grants import grants_around, rows_for
 from catalog.access.policy import (
     Decision,
+    HeldGrant,
     Principal,
     Privilege,
     Securable,
@@ -32,10 +34,23 @@ def decision_for(
     principal: Principal, privilege: Privilege, securable: Securable
 ) -> Decision:
     """`decide` with the principal's stored grants; at most one statement."""
+    return decide(principal, privilege, securable, _grants(principal, securable))
+
+
+def held_on(principal: Principal, securable: Securable) -> frozenset[Privilege]:
+    """Every privilege that the principal has there; at most one statement."""
+    grants = _grants(principal, securable)
+    return frozenset(
+        privilege
+        for privilege in Privilege
+        if decide(principal, privilege, securable, grants).allowed
+    )
+
+
+def _grants(principal: Principal, securable: Securable) -> Sequence[HeldGrant]:
     if principal.is_admin or not principal.is_active:
-        return decide(principal, privilege, securable, ())
-    grants = grants_around(principal, securable)
-    return decide(principal, privilege, securable, grants)
+        return ()
+    return grants_around(principal, securable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +62,8 @@ class May:
 
 
 def may_on(principal: Principal, securable: Securable) -> May:
-    def holds(privilege: Privilege) -> bool:
-        return decision_for(principal, privilege, securable).allowed
-
-    return May(operate=holds(Privilege.OPERATE), manage=holds(Privilege.MANAGE))
+    held = held_on(principal, securable)
+    return May(operate=Privilege.OPERATE in held, manage=Privilege.MANAGE in held)
 
 
 def may_register(principal: Principal) -> bool:
@@ -64,11 +77,7 @@ def may_register(principal: Principal) -> bool:
 
 def require(principal: Principal, privilege: Privilege, securable: Securable) -> None:
     """Return when allowed; else NotFound (may not see it) or AccessDenied."""
-    grants = (
-        ()
-        if principal.is_admin or not principal.is_active
-        else grants_around(principal, securable)
-    )
+    grants = _grants(principal, securable)
     if decide(principal, privilege, securable, grants).allowed:
         return
     if not decide(principal, Privilege.DISCOVER, securable, grants).allowed:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Q
 from django.utils.translation import gettext
 
-from catalog.access.enforcement import decision_for
+from catalog.access.enforcement import held_on
 from catalog.access.policy import Principal, Privilege
 from catalog.discovery.facts import known_rows
 from catalog.models import Table
@@ -131,11 +131,7 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
     if table.kind != Table.LAKE:
         return TablePipeline(None, [], [])
     row = pipeline_of(table.pk)
-    held = {
-        privilege
-        for privilege in (Privilege.OPERATE, Privilege.MANAGE)
-        if decision_for(principal, privilege, securable_of(table)).allowed
-    }
+    held = held_on(principal, securable_of(table))
     state = row.state if row else ""
     offered = [
         action

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from catalog.access.enforcement import decision_for
+from catalog.access.enforcement import held_on
 from catalog.access.policy import Principal, Privilege
 from catalog.models import Table
 from catalog.selectors.tables import securable_of
@@ -90,10 +90,9 @@ def listed() -> list[dict[str, object]]:
 def of_table(principal: Principal, table_id: int) -> list[dict[str, object]]:
     """`table_actions` of a lake table: what the caller may request now, and why not."""
     pipeline = pipeline_of(table_id)
-    held: set[Privilege] = set()
+    held: Collection[Privilege] = ()
     if pipeline is not None and pipeline.lake_table is not None:
-        on = securable_of(pipeline.lake_table)
-        held = {p for p in Privilege if decision_for(principal, p, on).allowed}
+        held = held_on(principal, securable_of(pipeline.lake_table))
     refusals = {a.name: _refusal(a, pipeline, held) for a in verbs()}
     return [
         {"name": name, "is_possible": not reason, "reason": reason}

@@ -1,4 +1,5 @@
-"""A GET of a table by token takes two statements, and remembers nothing."""
+"""A GET of a table by token takes two statements, a third says what may be requested of
+a lake table; and it remembers nothing."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ def paths(lake_orders):
     return [f"tables/{lake_orders.pk}", f"tables/{lake_orders.pk}/schema", by_name]
 
 
-def test_one_statement_for_the_token_and_one_for_the_table(admin, paths):
-    assert [asked(admin, path)[1] for path in paths] == [2, 2, 2]
+def test_one_statement_each_for_token_table_and_pipeline(admin, paths):
+    assert [asked(admin, path)[1] for path in paths] == [3, 2, 3]
 
 
 def take_the_grant(token):
@@ -59,7 +60,7 @@ def let_it_expire(token):
 )
 def test_a_revocation_holds_for_the_next_request(take, status, admin, ann, paths):
     grants.grant(principal="group:bi", privilege="select", on="lake.shop", by="t")
-    assert [asked(ann, path)[1] for path in paths] == [2, 2, 2]
+    assert [asked(ann, path)[1] for path in paths] == [3, 2, 3]
     assert asked(ann, paths[0])[0].status_code == 200
     take(ApiToken.objects.get(user__username="ann"))
     assert {ann("GET", path).status_code for path in paths} == {status}
@@ -76,9 +77,9 @@ def test_a_wrong_secret_opens_nothing_and_is_counted(admin, paths):
 def test_a_token_at_rest_is_noted_when_it_is_used_again(admin, paths):
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     ApiToken.objects.update(last_used_at=long_ago)
-    assert asked(admin, paths[0])[1] == 3
+    assert asked(admin, paths[0])[1] == 4
     assert ApiToken.objects.get().last_used_at > long_ago
-    assert asked(admin, paths[0])[1] == 2
+    assert asked(admin, paths[0])[1] == 3
 
 
 def test_a_server_that_went_away_is_noticed_without_a_question():
