@@ -18,6 +18,8 @@ from core.outbox import Move, append_moves
 from core.sentences import Sentence
 
 log = logging.getLogger("sluice.states")
+# of many rows that another process moved
+_MOST_NAMED = 10
 
 
 def advance(
@@ -74,7 +76,7 @@ def _move(
             pk__in=[row.pk for row in rows], state=before
         ).update(state=after, **changes)
         if won != len(rows):
-            ids = ", ".join(str(row.pk) for row in rows)
+            ids = ", ".join(str(row.pk) for row in rows[:_MOST_NAMED])
             raise StaleState(
                 "%(machine)s %(id)s is no longer %(state)s",
                 machine=Sentence(first.transitions.name),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
@@ -198,9 +197,9 @@ def _capture_of(row: Onboarding) -> str | None:
     """How tables join. Where each had the choice and logs are followed, one that cannot
     be followed waits with what it lacks: a sync on request is one nobody requests."""
     asked = row.request
-    if asked.get("capture") or asked.get("schedule") or asked.get("defaults"):
-        return cast("str | None", asked.get("capture"))
-    return LOG if row.tables.filter(capture=LOG).exists() else None
+    is_said = any(asked.get(name) for name in ("capture", "schedule", "defaults"))
+    follows = not is_said and row.tables.filter(capture=LOG).exists()
+    return LOG if follows else asked.get("capture")
 
 
 def _approver(row: Onboarding) -> Principal:

@@ -225,10 +225,9 @@ def _require_logical(control: Control) -> None:
 def _begun_slot(
     access: SourceAccess, control: Control, name: str, wait: Callable[[str], None]
 ) -> int:
-    """Where the log of a new stream begins, by its slot: made, or found as it was made
-    before a death. A slot that is there is one that was made
-    for it before a death; one that is lost, or of a database that had this one's name,
-    is of nobody's use."""
+    """Where the log of a new stream begins, by its slot. One that is there was made for
+    it before a death; one that is lost, or of a database that had this one's name, is
+    of no use and is made anew."""
     slot = control.slot(name)
     if slot is not None and (slot.is_lost or slot.elsewhere):
         drop_slot(control.connection, name)
