@@ -25,6 +25,7 @@ NO_PLACE = "53400"
 # of TOO_LARGE, as `TooLarge.RAN_SHORT` of the engine
 RAN_SHORT = 1
 DISK_FULL = "53100"
+RUN_AGAIN = "40001"
 GENERAL = "HY000"
 
 # the engine's stack ended in analysis or planning, behind the parser's own limits
@@ -39,6 +40,11 @@ _SCRATCH_FULL = Sentence(
     "[SCRATCH_FULL] the query engine's disk is full: what a statement sorts, joins or"
     " groups beyond its memory goes there. An administrator has to free space; then run"
     " it again, or let it touch fewer rows and columns"
+)
+_NOT_FOUND = re.compile(r"FileNotFoundException: ([^\n]{1,2000})")
+_FILES_GONE = Sentence(
+    "[FILES_REMOVED] files of a table were removed while this statement read them, as"
+    " a restore and a removal of a table do. Run it again"
 )
 _LIMIT = re.compile(
     r"Total size of serialized results of \d+ tasks? \((?P<size>[^()]+)\) "
@@ -76,6 +82,9 @@ def clean(
         return Fault(_TOO_DEEP, TOO_COMPLEX, error_code)
     if _FULL.search(text):
         return Fault(_SCRATCH_FULL, DISK_FULL, error_code)
+    missing = _NOT_FOUND.search(text)
+    if missing and lake and lake in missing[1]:
+        return Fault(_FILES_GONE, RUN_AGAIN, error_code)
     found = _STATE.search(text)
     shown = scrub_message(text)
     if lake:

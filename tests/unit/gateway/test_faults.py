@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.faults import DISK_FULL, TOO_COMPLEX, clean, in_hive_format
+from gateway.faults import (
+    DISK_FULL,
+    GENERAL,
+    RUN_AGAIN,
+    TOO_COMPLEX,
+    clean,
+    in_hive_format,
+)
 
 MISSING = (
     "org.apache.hive.service.cli.HiveSQLException: Error running query: "
@@ -85,3 +92,17 @@ def test_a_full_disk_of_the_engine_is_said_in_our_words() -> None:
     assert fault.sql_state == DISK_FULL
     assert "[SCRATCH_FULL]" in fault.message
     assert "stage" not in fault.message
+
+
+def test_files_that_were_removed_ask_to_run_it_again() -> None:
+    raw = (
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in "
+        "stage 1.0 failed 1 times: java.io.FileNotFoundException: {}\n"
+        "\tat org.apache.hadoop.fs.RawLocalFileSystem.getFileStatus(X.java:1)"
+    )
+    gone = "File file:/srv/lake/shop/orders/a.parquet does not exist"
+    fault = clean(raw.format(gone), lake="/srv/lake")
+    assert fault.sql_state == RUN_AGAIN
+    assert "[FILES_REMOVED]" in fault.message
+    of_the_engine = "/srv/engine/blockmgr-1/0c/temp (No such file or directory)"
+    assert clean(raw.format(of_the_engine), lake="/srv/lake").sql_state == GENERAL
