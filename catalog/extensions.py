@@ -20,7 +20,7 @@ from django.db.models import (
 )
 from prometheus_client.core import Metric
 
-from catalog.access.policy import Principal
+from catalog.access.policy import Principal, Securable
 from catalog.access.table_rights import HeldRule
 from catalog.models import Column, Datasource, Table
 
@@ -56,7 +56,9 @@ class Extensions:
     gauges: list[Callable[[], Iterator[Metric]]] = field(default_factory=list)
     alert_targets: Callable[[], list[str]] = list
     actions: Callable[[], list[dict[str, object]]] = list
-    actions_of: Callable[[Principal, int], list[dict[str, object]]] = lambda who, t: []
+    actions_of: Callable[[Principal, int, Securable], list[dict[str, object]]] = (
+        lambda who, table_id, table: []
+    )
     live_table: Callable[[Table, list[Column]], dict[str, Any]] = lambda table, c: {}
     live_access: Callable[[Datasource], dict[str, Any] | None] = lambda source: None
     live_end: Callable[[Datasource, str], None] = lambda source, mark: None

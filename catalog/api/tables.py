@@ -196,7 +196,8 @@ def _searched(principal: Principal, request: Request, wanted: TableFilter) -> Re
 
 def _detail(principal: Principal, row: TableFacts) -> Body:
     is_lake = row.kind == Table.LAKE
-    actions = registered.actions_of(principal, row.id) if is_lake else []
+    on = Securable(row.datasource, row.database, row.name)
+    actions = registered.actions_of(principal, row.id, on) if is_lake else []
     shown = [replies.ActionOfTable.body(action) for action in actions]
     return replies.Table.body(row) | {"table_actions": shown}
 

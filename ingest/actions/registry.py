@@ -7,12 +7,15 @@ the same name in `ingest.driver.table_services.repair`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any
 
+from django.db.models import Case, Exists, JSONField, OuterRef, Value, When
+
 from catalog.access.enforcement import held_on
-from catalog.access.policy import Principal, Privilege
+from catalog.access.policy import Principal, Privilege, Securable
+from catalog.compiled import CompiledQuery
 from catalog.models import Table
-from catalog.selectors.tables import securable_of
 from core.database_errors import repeat_after_deadlock
 from core.models import Job
 from core.sentences import Sentence
@@ -22,10 +25,12 @@ from ingest.maintenance import repairs
 from ingest.maintenance.repair_actions import REPAIR_ACTIONS
 from ingest.maintenance.repair_previews import Preview
 from ingest.maintenance.table_action import Field, TableAction
-from ingest.models import Pipeline
+from ingest.models import Pipeline, Shard
+from ingest.models.states import RETIRED
 from ingest.pipelines.removal import RemovalPreview
-from ingest.pipelines.transitions import pipeline_of
 
+# stands for the id of any table
+_ANY = -1
 # in the order in which pages offer them
 ACTIONS: dict[str, TableAction] = {
     action.name: action
@@ -87,17 +92,35 @@ def listed() -> list[dict[str, object]]:
     return [_listed(action) for action in verbs()]
 
 
-def of_table(principal: Principal, table_id: int) -> list[dict[str, object]]:
+def of_table(
+    principal: Principal, table_id: int, table: Securable
+) -> list[dict[str, object]]:
     """`table_actions` of a lake table: what the caller may request now, and why not."""
-    pipeline = pipeline_of(table_id)
-    held: Collection[Privilege] = ()
-    if pipeline is not None and pipeline.lake_table is not None:
-        held = held_on(principal, securable_of(pipeline.lake_table))
+    pipeline = pipeline_offering(table_id)
+    held = () if pipeline is None else held_on(principal, table)
     refusals = {a.name: _refusal(a, pipeline, held) for a in verbs()}
     return [
         {"name": name, "is_possible": not reason, "reason": reason}
         for name, reason in refusals.items()
     ]
+
+
+def pipeline_offering(table_id: int) -> Pipeline | None:
+    """Of a lake table, with what decides which actions are offered. Plans of wide
+    tables are large: it has its own only where it is sharded, else an empty one."""
+    found = _offering().first(table_id)
+    if found is not None:
+        found.plan = found.__dict__.pop("plan_of_shards")
+    return found
+
+
+@cache
+def _offering() -> CompiledQuery[Pipeline]:
+    is_sharded = Exists(Shard.objects.filter(pipeline=OuterRef("pk")))
+    plan = Case(When(is_sharded, then="plan"), default=Value({}, JSONField()))
+    rows = Pipeline.objects.filter(lake_table_id=_ANY).exclude(state=RETIRED)
+    read = rows.only("state", "capture", "alone_reason").order_by("-id")[:1]
+    return CompiledQuery(read.annotate(plan_of_shards=plan), [_ANY])
 
 
 def _refusal(

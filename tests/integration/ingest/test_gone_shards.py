@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from catalog.access.policy import Principal
 from catalog.models import AuditEntry, Table
+from catalog.selectors.tables import securable_of
 from core.errors import InvalidRequest
-from ingest.actions.pipeline_actions import LEAVE_SHARDS
+from ingest.actions.registry import of_table
 from ingest.alerts.triggers import _about_columns
 from ingest.contract.following import FollowedTable
 from ingest.followers_host import rows
@@ -32,6 +34,14 @@ def dropped(shops: World) -> Pipeline:
     return row
 
 
+def offers(row: Pipeline) -> dict[str, bool]:
+    """By action, what REST says of the lake table."""
+    assert row.lake_table is not None
+    root = Principal("root", is_admin=True)
+    found = of_table(root, row.lake_table.pk, securable_of(row.lake_table))
+    return {str(each["name"]): bool(each["is_possible"]) for each in found}
+
+
 def gone_of(row: Pipeline) -> dict[str, str]:
     return {one.name: one.gone for one in create_of(row).shards if one.gone}
 
@@ -52,7 +62,7 @@ def test_one_that_is_gone_waits_for_a_decision_and_the_others_go_on(
     assert (told.code, told.repair) == ("shards_gone", "leave-shards")
     (matter,) = proposal_of(row.lake_table).shards
     assert (matter.message, matter.names) == (told.message, ("shop_1.orders",))
-    assert LEAVE_SHARDS.is_offered_to(row)
+    assert offers(row)["leave-shards"]
     # who looks through what came does not take it for a new one
     discovered(shops)
     assert take_new_tables() == 0
@@ -73,6 +83,7 @@ def test_what_is_decided_of_one_that_is_gone(
     row.refresh_from_db()
     assert gone_of(row) == {"shop_1.orders": gone}
     assert _about_columns(row) is None
+    assert not offers(row)["leave-shards"]
     assert AuditEntry.objects.filter(action="table.leave-shards").count() == 1
     with pytest.raises(InvalidRequest, match=r"no shard of .* is gone"):
         gone_shards.decide(row.lake_table, actor="ann", rows=decision)

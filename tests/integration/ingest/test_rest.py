@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Table
+from ingest.actions.registry import pipeline_offering
 from ingest.api import replies
 from ingest.api.removals import RemovalOfOne
 from ingest.models import Onboarding, Pipeline
@@ -312,3 +313,9 @@ def test_a_table_says_what_can_be_requested_now_and_why_not(world, admin, ann) -
 
     source = world.pipeline("orders").source_table
     assert admin("GET", f"tables/{source.pk}").json()["table_actions"] == []
+
+    # plans of wide tables are large, and none is shown
+    read = pipeline_offering(table.pk)
+    assert world.pipeline("orders").plan
+    assert read is not None
+    assert read.plan == {}
