@@ -111,7 +111,7 @@ class FollowersHost:
         self._starts = itertools.count(1)
         self._broker = SecretBroker()
         self._signs: dict[int, _Sign] = {}
-        self._said: set[int] = set()
+        self._said: dict[int, str] = {}
         self._followed = FollowedTables()
 
     def wake(self) -> None:

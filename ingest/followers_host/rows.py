@@ -5,7 +5,7 @@ that the log brings on no more.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -128,25 +128,30 @@ def note_gone(tables: Iterable[FollowedTable]) -> None:
                 gone_shards.note_gone(pipeline, gone[pipeline.lake_table_id])
 
 
-def explain_loads(tables: Iterable[FollowedTable], said: Collection[int]) -> set[int]:
+def explain_loads(
+    tables: Iterable[FollowedTable], said: Mapping[int, str]
+) -> dict[int, str]:
     """Says of tables that are being loaded why the follower does not take their rows,
-    for which their loads wait, and takes it back once it does. said, and what is
-    returned: of which tables that stands."""
+    for which their loads wait, and takes it back once it does. Columns may have changed
+    again: they are read at the source, once for each reason. said, and what is
+    returned: the reason by table."""
     problems = _problems(tables)
     if not problems and not said:
-        return set()
+        return {}
     loaded = Pipeline.objects.filter(
         lake_table__in={*problems, *said}, capture=LOG, state__in=LOADING
     )
-    found: set[int] = set()
+    found: dict[int, str] = {}
     for pk in list(loaded.values_list("pk", flat=True)):
         with transaction.atomic():
             pipeline = Pipeline.objects.select_for_update().get(pk=pk)
             if pipeline.state not in LOADING or pipeline.lake_table_id is None:
                 continue
             if why := problems.get(pipeline.lake_table_id):
-                found.add(pipeline.lake_table_id)
+                found[pipeline.lake_table_id] = why
                 transitions.say(pipeline, Sentence(_NOT_TAKEN, why=why))
+                if said.get(pipeline.lake_table_id) != why:
+                    shards.look_at(pipeline, by=ACTOR)
             elif says(pipeline.status_reason, _NOT_TAKEN):
                 transitions.say(pipeline, "")
     return found

@@ -314,19 +314,35 @@ def test_a_table_that_the_log_brings_on_no_more_needs_a_resync(
 def test_why_a_load_waits_is_said_and_taken_back(followed: World) -> None:
     Pipeline.objects.update(state="SNAPSHOTTING")
 
-    def waits(problem: str, said: set[int]) -> tuple[set[int], str]:
+    def waits(problem: str, said: dict[int, str]) -> tuple[dict[int, str], str]:
         table_id = followed.pipeline("orders").lake_table_id
         assert table_id is not None
         found = explain_loads([FollowedTable(table_id, "", problem)], said)
         return found, followed.pipeline("orders").status_reason
 
-    said, reason = waits("it is unlogged", set())
+    said, reason = waits("it is unlogged", {})
     assert reason == (
         "the follower of the source's log does not take its rows: it is unlogged"
     )
-    assert waits("", said) == (set(), "")
+    assert waits("", said) == ({}, "")
     Pipeline.objects.update(status_reason="tried again")
-    assert waits("", said) == (set(), "tried again")
+    assert waits("", said) == ({}, "tried again")
+
+
+def test_columns_are_read_again_once_for_each_reason_why_a_load_waits(
+    followed: World,
+) -> None:
+    Pipeline.objects.filter(lake_table__name="orders").update(state="RESYNCING")
+    table_id = followed.pipeline("orders").lake_table_id
+    assert table_id is not None
+    said: dict[int, str] = {}
+    looks = []
+    for problem in ("no column a", "no column a", "", "no column b"):
+        said = explain_loads([FollowedTable(table_id, "", problem)], said)
+        found = Job.objects.filter(kind="look")
+        looks.append(found.count())
+        found.update(state="SUCCEEDED")
+    assert looks == [1, 1, 1, 2]
 
 
 def test_a_table_whose_plan_cannot_be_read_needs_a_resync_and_stops_no_other(
