@@ -397,6 +397,12 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Operational databases in the lakehouse.",
     "VERSION": "1.0.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    # 3.0 cannot say of what has members that it may be null
+    "OAS_VERSION": "3.1.0",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "catalog.api.openapi.let_anything_be_null",
+    ],
 }
 
 SLUICE_LOG_LEVEL = read(

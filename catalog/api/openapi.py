@@ -93,6 +93,19 @@ class SluiceSchema(AutoSchema):
         return {**given, "default": problem}
 
 
+def let_anything_be_null(result: Any, **_: Any) -> Any:
+    """Of anything, spectacular writes `one of: anything, null`, which refuses null: it
+    is both."""
+    if isinstance(result, list):
+        return [let_anything_be_null(each) for each in result]
+    if not isinstance(result, dict):
+        return result
+    kept = {name: let_anything_be_null(each) for name, each in result.items()}
+    if kept.get("oneOf") == [{}, {"type": "null"}]:
+        del kept["oneOf"]
+    return kept
+
+
 def _type_of(name: str) -> type:
     if name in BOOLEANS:
         return bool

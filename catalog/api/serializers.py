@@ -101,7 +101,12 @@ class DatasourceNew(s.Serializer[Any]):
     name = Text(max_length=100)
     kind = Text(max_length=30)
     host = Text(max_length=253)
-    port = Whole(min_value=1, max_value=65_535, required=False, default=0)
+    port = Whole(
+        min_value=1,
+        max_value=65_535,
+        required=False,
+        help_text="of its kind, unless it is given",
+    )
     database = Text(max_length=200, required=False, default="", allow_blank=True)
     username = Text(max_length=200)
     password = Text(

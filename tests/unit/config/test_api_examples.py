@@ -73,6 +73,31 @@ def test_it_has_a_sentence_and_an_example_that_fits(operation: Operation) -> Non
             Draft202012Validator(schema).validate(value)
 
 
+@pytest.mark.parametrize(
+    ("component", "member"),
+    [
+        ("TableDetail", "sync"),
+        ("Commit", "rows"),
+        ("TableChoices", "capture"),
+        ("Datasource", "test_result"),
+    ],
+    ids=lambda each: each,
+)
+def test_null_fits_where_a_member_may_be_null(component: str, member: str) -> None:
+    spec = document()["components"]["schemas"][component]["properties"][member]
+    Draft202012Validator({**spec, "components": components()}).validate(None)
+
+
+def test_defaults_fit() -> None:
+    """A strict reader of the document refuses all of it otherwise."""
+    for name, component in document()["components"]["schemas"].items():
+        for member, spec in component.get("properties", {}).items():
+            if "default" in spec:
+                schema = {**spec, "components": components()}
+                found = Draft202012Validator(schema).is_valid(spec["default"])
+                assert found, (name, member)
+
+
 def closed(schema: Any) -> Any:
     """The schema in which no member is allowed that it does not name."""
     if isinstance(schema, list):
@@ -80,11 +105,8 @@ def closed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     found = {key: closed(value) for key, value in schema.items()}
-    if found.get("type") == "object" and "properties" in found:
+    if "properties" in found and isinstance(found["properties"], dict):
         found.setdefault("additionalProperties", False)
-    if found.get("nullable") is True:  # a word of OpenAPI 3.0, not a member's name
-        del found["nullable"]
-        return {"anyOf": [{"type": "null"}, found]}
     return found
 
 
