@@ -13,6 +13,7 @@ from typing import Any, cast
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
+from django.utils import timezone
 
 from catalog import extensions
 from catalog.access import audit
@@ -23,7 +24,6 @@ from catalog.networks import check_host
 from catalog.secrets import encrypt
 from catalog.sources.kinds import TLS, SourceKind, checked_options
 from catalog.sources.registry import kind_named
-from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.sentences import Sentence, joined
 
@@ -183,7 +183,7 @@ def _password_required(why: str, what: str) -> InvalidRequest:
 
 
 def _tested(row: Datasource, test: Mapping[str, object] | None) -> None:
-    row.tested_at = SystemClock().now() if test else None
+    row.tested_at = timezone.now() if test else None
     row.test_result = dict(test) if test else None
 
 

@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from catalog import dispatch
 from catalog.models import Datasource
 from core.advance import advance
-from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import TERMINAL
 from core.jobs.pages import paged
@@ -32,7 +32,7 @@ def retry(job_id: UUID, by: str) -> Job:
                 job,
                 "retry",
                 actor=by,
-                queued_at=SystemClock().now(),
+                queued_at=timezone.now(),
                 total=paged(job.kind).total,
                 **_UNTRIED,
             )

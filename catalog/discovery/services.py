@@ -18,6 +18,7 @@ from typing import Any
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog import dispatch
 from catalog.discovery import again, store, turns
@@ -35,7 +36,6 @@ from catalog.sources.registry import kind_named
 from catalog.sources.steps import Step
 from core import jobs
 from core.advance import advance
-from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError
 from core.jobs.moves import SCHEDULE
 from core.jobs.pages import Done, Failed, More, Outcome, PagedKind, paged
@@ -75,7 +75,7 @@ def save_look(datasource: Datasource, found: Sequence[DiscoveredTable]) -> bool:
             counts = store.save_page(
                 datasource,
                 page,
-                seen_at=known.seen_at or SystemClock().now(),
+                seen_at=known.seen_at or timezone.now(),
                 of_server=_of_server(known),
             )
             changed += counts.changed
@@ -95,7 +95,6 @@ FEWEST_TABLES = 10
 LOOK_TABLES = 50
 # Fewer rows than this do not change how the catalog is best read.
 ROWS_WORTH_STATISTICS = 1_000
-_clock = SystemClock()
 
 
 def start_test(datasource: Datasource, *, by: str) -> Job:
@@ -154,7 +153,7 @@ def _new(datasource: Datasource, kind: str, *, by: str, payload: dict[str, Any])
         requested_by=by,
         max_attempts=described.max_attempts,
     )
-    advance(job, "enqueue", actor=by, queued_at=_clock.now())
+    advance(job, "enqueue", actor=by, queued_at=timezone.now())
     return job
 
 
@@ -182,7 +181,7 @@ def _notify(job_id: uuid.UUID) -> bool:
 
 
 def _notify_next(job: Job) -> None:
-    for job_id in turns.next_ones(KINDS, _clock.now()):
+    for job_id in turns.next_ones(KINDS, timezone.now()):
         dispatch.notify_worker(job_id)
 
 
@@ -222,7 +221,7 @@ def _keep_result(job: Job, found: tuple[Datasource, Report]) -> Outcome:
     datasource, report = found
     result = report.as_json()
     Datasource.objects.filter(pk=datasource.pk, version=datasource.version).update(
-        tested_at=_clock.now(), test_result=result
+        tested_at=timezone.now(), test_result=result
     )
     if report.failed is None:
         return Done(changes={"report": result})
@@ -349,7 +348,7 @@ def _refresh_statistics(job: Job) -> None:
 
 
 def _begin(job: Job, datasource: Datasource, overview: Overview) -> None:
-    now = _clock.now()
+    now = timezone.now()
     job.cursor = {
         "seen_at": now.isoformat(),
         "sees_all_transactions": overview.sees_all_transactions,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from catalog.access import grants, rules, users
 from catalog.models import ExternalIdentity
 from config.config_export.diff import Change, with_password
-from core.clock import SystemClock
 
 ACTOR = "manage.py"
 FIXED = "which user this is at a directory is settled at the first login"
@@ -25,7 +25,7 @@ def apply_user(change: Change, password: str | None, notes: list[str]) -> Change
         if identity := item.fields.get("identity"):
             user = User.objects.get(username=name)
             ExternalIdentity.objects.create(
-                user=user, checked_at=SystemClock().now(), **identity
+                user=user, checked_at=timezone.now(), **identity
             )
     elif any(each.field == "identity" for each in change.differences):
         return replace(change, action="skip", reason=FIXED)

@@ -17,6 +17,7 @@ import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
+from django.utils import timezone
 
 from catalog.discovery.probe import run_probe
 from catalog.models import Datasource, Table
@@ -25,7 +26,6 @@ from config.toolchain.combination import problem
 from config.toolchain.installed import installed
 from config.toolchain.jars import sha256_of
 from config.toolchain.paths import extras_of, parts_home, pinned_jars, sluice_jar
-from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.object_store import is_object_uri
 from ingest.contract.driver_size import megabytes
@@ -249,7 +249,7 @@ def captures() -> list[Finding]:
 
 def _capture(row: SourceFollower) -> Finding:
     name = row.datasource.name
-    observed, reason, hint = observed_of(row, SystemClock().now())
+    observed, reason, hint = observed_of(row, timezone.now())
     text = f"{name}: {observed}{f', {reason}' if reason else ''}"
     is_stopped = row.desired == SourceFollower.STOPPED
     if observed == "following" or (is_stopped and observed == "stopped"):

@@ -19,9 +19,9 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from core.advance import advance_and_say, record_moves
-from core.clock import SystemClock
 from core.errors import (
     InvalidRequest,
     SluiceError,
@@ -165,7 +165,6 @@ def conclude(job: Job, end: End | None) -> None:
         kind_of(job.kind).outcome(job, end)
 
 
-_now = SystemClock().now
 # Within the caller's transaction, where there is one, at no statement more.
 _atomic = functools.partial(transaction.atomic, savepoint=False)
 # A job that is put off once more within so long still waits for the same: of many, a
@@ -242,7 +241,7 @@ def put_off(job: Job, error: SluiceError) -> Rejected | None:
 
 def succeed(job: Job, facts: Facts, *, reason: str = "", **changes: Any) -> Succeeded:
     """End the job SUCCEEDED. `changes` are further columns of its row."""
-    move_job(job, "succeed", reason=reason, finished_at=_now(), **changes)
+    move_job(job, "succeed", reason=reason, finished_at=timezone.now(), **changes)
     return Succeeded(facts)
 
 
@@ -292,7 +291,7 @@ def try_again(
     **changes: Any,
 ) -> Retried:
     """Queue the job again; it is not claimed before `wait` seconds have passed."""
-    later = _now() + timedelta(seconds=wait)
+    later = timezone.now() + timedelta(seconds=wait)
     move_job(job, "try_again", reason=reason, not_before=later, **changes)
     return Retried(error, facts)
 
@@ -300,13 +299,13 @@ def try_again(
 def end_cancelled(job: Job, facts: Facts, *, reason: str) -> Cancelled:
     """End a running job that was asked to stop. facts: of its last attempt."""
     asked = job.events.filter(event="request_cancel").last()
-    move_job(job, "cancelled", finished_at=_now(), reason=reason)
+    move_job(job, "cancelled", finished_at=timezone.now(), reason=reason)
     return Cancelled(facts, asked.actor if asked else "")
 
 
 def cancel(job: Job, *, reason: str, actor: str = "") -> Cancelled:
     """End a waiting job that is not wanted any more."""
-    move_job(job, "cancel", reason=reason, actor=actor, finished_at=_now())
+    move_job(job, "cancel", reason=reason, actor=actor, finished_at=timezone.now())
     return Cancelled(actor=actor)
 
 
@@ -314,7 +313,7 @@ def reject(job: Job, error: SluiceError) -> Rejected | None:
     """End a waiting job that cannot run any more; one that is only not wanted now is
     cancelled, which means nothing for its table."""
     if error.code == "not_now":
-        move_job(job, "cancel", reason=error.message, finished_at=_now())
+        move_job(job, "cancel", reason=error.message, finished_at=timezone.now())
         return None
     _move_failed(job, "reject", error)
     return Rejected(error)
@@ -324,7 +323,7 @@ def end_unknown(job: Job, error: SluiceError) -> None:
     """End a job of a kind that this release does not know, without consequences:
     CANCELLED when that was requested, else FAILED."""
     if job.state == CANCELLING:
-        move_job(job, "cancelled", reason=error.message, finished_at=_now())
+        move_job(job, "cancelled", reason=error.message, finished_at=timezone.now())
         return
     _move_failed(job, "reject" if job.state in WAITING else "fail", error)
 
@@ -332,7 +331,7 @@ def end_unknown(job: Job, error: SluiceError) -> None:
 def wait_on(job: Job, *, reason: str, seconds: float) -> None:
     """Let a QUEUED job that cannot begin now wait; its row keeps since when it has
     been put off again and again. The caller holds the row."""
-    now = _now()
+    now = timezone.now()
     handle, last = job.handle, job.not_before
     if last is None or last < now - SAME_WAIT or "put_off_since" not in handle:
         handle = handle | {"put_off_since": now.isoformat()}
@@ -345,7 +344,7 @@ def _move_failed(job: Job, event: str, error: SluiceError, **changes: Any) -> No
         job,
         event,
         reason=error.message,
-        finished_at=_now(),
+        finished_at=timezone.now(),
         error_code=error.code,
         error_message=error.message,
         error_hint=error.hint,

@@ -15,9 +15,9 @@ from uuid import UUID
 
 from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from core import jobs
-from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import (
     IllegalTransition,
@@ -47,7 +47,6 @@ SILENT_SECONDS = 10
 MOST_NOTIFIED = 200
 MOST_IN_BEAT = 20
 CANCELLED = "cancelled on request"
-_clock = SystemClock()
 _notified: dict[UUID, datetime] = {}
 _Position = tuple[datetime, UUID]
 _last_in_beat: _Position | None = None
@@ -173,7 +172,7 @@ def notify_due() -> int:
     so that messages do not pile up while no worker runs.
     """
     global _last_notified  # whose turn it was is a matter of this process alone
-    now = _clock.now()
+    now = timezone.now()
     silent = now - timedelta(seconds=SILENT_SECONDS)
     turn = _turn(due(now), _last_notified, MOST_NOTIFIED)
     _last_notified = turn[-1] if len(turn) == MOST_NOTIFIED else None
@@ -220,7 +219,7 @@ def _advance_alone(job_id: UUID) -> bool:
 
 def _running(job: Job) -> Job | None:
     """Bring the job to RUNNING if it may run now; None when there is nothing to do."""
-    now = _clock.now()
+    now = timezone.now()
     if job.cancel_requested or job.state == jobs.CANCELLING:
         with transaction.atomic():
             if job.state in jobs.WAITING:
@@ -249,7 +248,7 @@ def _claim(job_id: UUID) -> Job | None:
             job = moves.lock_queued(job_id)
             if job is None or not paged(job.kind).admit(job):
                 return None
-            started = job.started_at or _clock.now()
+            started = job.started_at or timezone.now()
             moves.claim(job, started_at=started, not_before=None)
             return job
     except (IntegrityError, StaleState):
@@ -268,7 +267,7 @@ def _next_page(job: Job, kind: PagedKind) -> bool:
         outcome = _do_page(job, kind)
     else:
         is_cut_off = page_marks.was_cut_off(job)
-        if not page_marks.begin(job, _clock.now()):
+        if not page_marks.begin(job, timezone.now()):
             return False
         try:
             outcome = _do_page(job, kind, is_cut_off=is_cut_off)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from catalog.access.enforcement import decision_for, require
@@ -16,7 +17,6 @@ from catalog.access.rules import reads_whole
 from catalog.discovery.services import DISCOVER, LOOK, TEST
 from catalog.selectors.contents import job_without_contents, require_log, shows_log
 from core import jobs as states
-from core.clock import SystemClock
 from core.jobs.moves import JobKind, names_of
 from core.models import Job
 from frontend.pages import PAGE_SIZE, PageRequest, attempt, numbered_page, page
@@ -187,7 +187,7 @@ def _live(request: PageRequest, job: Job) -> dict[str, object]:
         if shows_log(request.principal, job)
         else [],
         "rate": speed_of(job),
-        "stalled_since": stalled_since(job, SystemClock().now()),
+        "stalled_since": stalled_since(job, timezone.now()),
         "steps": steps_of(job) if job.kind == TEST else [],
         "timed": steps_timed(job),
         "is_moving": not job.is_finished,

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from django.utils import timezone
+
 from catalog.compiled import AnyRow
-from core.clock import SystemClock
 from core.sentences import Sentence, filled
 from ingest.alerts import store
 from ingest.alerts.lag import last_absence
@@ -40,7 +41,7 @@ _is_any_open = AnyRow(lambda: Alert.objects.filter(kind=CAPTURE, closed_at=None)
 def look_at_captures() -> None:
     """Open and close alerts; several at once do no harm."""
     if is_any_log_read() or _is_any_open():
-        compare_captures(SystemClock().now())
+        compare_captures(timezone.now())
 
 
 def compare_captures(now: datetime) -> None:

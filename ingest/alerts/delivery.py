@@ -24,11 +24,11 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connections, transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.translation import override
 
 from catalog.compiled import AnyRow
 from catalog.secrets import decrypt
-from core.clock import SystemClock
 from core.errors import SluiceError
 from core.sentences import Sentence
 from ingest.alerts import chat, mail, messages, webhook
@@ -91,7 +91,7 @@ def take() -> Claim | None:
     """The oldest messages of a target that nobody sends to; None = none."""
     if not _is_any_due():
         return None
-    now = SystemClock().now()
+    now = timezone.now()
     waiting = AlertDelivery.objects.filter(target=OuterRef("pk"), next_try_at__lte=now)
     with transaction.atomic():
         target = (
@@ -167,7 +167,7 @@ def _webhook(claim: Claim, body: messages.Body) -> Answer:
         claim.target.address,
         decrypt(claim.target.secret),
         {"delivery": str(row.key), "target": claim.target.name, **body},
-        at=int(SystemClock().now().timestamp()),
+        at=int(timezone.now().timestamp()),
         egress=egress(),
     )
 
@@ -178,7 +178,7 @@ def _chat(claim: Claim, bodies: Sequence[messages.Body]) -> Answer:
         kind,
         decrypt(claim.target.secret),
         chat.payload(kind, bodies),
-        at=int(SystemClock().now().timestamp()),
+        at=int(timezone.now().timestamp()),
         egress=egress(),
     )
 
@@ -211,7 +211,7 @@ def _mail_key(keys: Iterable[UUID]) -> str:
 
 def record(claim: Claim, answer: Answer) -> bool:
     """Write down how the attempt went; False when somebody else has it by now."""
-    now = SystemClock().now()
+    now = timezone.now()
     with transaction.atomic():
         target = AlertTarget.objects.select_for_update().filter(pk=claim.target.pk)
         held = target.first()

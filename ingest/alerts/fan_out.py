@@ -14,10 +14,10 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
 from core.addresses import reached_at
-from core.clock import SystemClock
 from ingest.alerts.messages import event_body
 from ingest.alerts.mutes import with_mutes
 from ingest.alerts.rules import CLOSED, OPENED, RECOVERED, Subscription, wants
@@ -62,7 +62,7 @@ def announce() -> int:
 def _deliveries(
     alerts: Iterable[Alert], targets: Iterable[AlertTarget]
 ) -> Iterator[AlertDelivery]:
-    now = SystemClock().now()
+    now = timezone.now()
     url = settings.SLUICE_PUBLIC_URL or (
         f"http://{reached_at(settings.SLUICE_BIND)}:{settings.SLUICE_WEB_PORT}"
     )

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
-from core.clock import SystemClock
 from core.sentences import Sentence
 from ingest.alerts.rules import LATE, Absence, Finding, excused
 from ingest.alerts.store import open_alert
@@ -44,7 +44,7 @@ def ask_again(table_id: int) -> None:
         return
     allowed = timedelta(seconds=policy_of(pipeline).late_after)
     # a sync that ends meanwhile knows better
-    rows.filter(pk=pipeline.pk).update(late_at=SystemClock().now() + allowed)
+    rows.filter(pk=pipeline.pk).update(late_at=timezone.now() + allowed)
 
 
 _is_any_late = AnyRow(lambda: Pipeline.objects.filter(late_at__lte=Now()))
@@ -54,7 +54,7 @@ def open_late() -> int:
     """Open alerts for the tables whose moment has come; how many were looked at."""
     if not _is_any_late():
         return 0
-    now = SystemClock().now()
+    now = timezone.now()
     with transaction.atomic():
         due = list(
             Pipeline.objects.select_for_update(skip_locked=True, of=("self",))
@@ -113,7 +113,7 @@ def _judge(
 def note_presence() -> None:
     """Note that a process ticks: a night in which Sluice was down is no lag of tables.
     Several at once do no harm: the first one behind a gap notes it."""
-    now = SystemClock().now()
+    now = timezone.now()
     if Presence.objects.filter(pk=ONLY, seen_at__gt=now - STEP).exists():
         return
     with transaction.atomic():

@@ -12,10 +12,10 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import Final
 
+from django.utils import timezone
 from django.utils.translation import get_language
 
 from catalog.sources.tls import ca_file
-from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.alerts.rules import Answer
@@ -51,7 +51,7 @@ def compose(*, sender: str, to: str, subject: str, text: str, key: str) -> Email
     message["Subject"] = subject
     message["From"] = sender
     message["To"] = to
-    message["Date"] = format_datetime(SystemClock().now())
+    message["Date"] = format_datetime(timezone.now())
     message["Message-ID"] = f"<{key}@{sender.rpartition('@')[2] or 'sluice'}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(text)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.access import audit
 from catalog.access.enforcement import require
@@ -19,7 +20,6 @@ from catalog.access.grants import grants_on, parse_securable
 from catalog.access.policy import Principal, Privilege, Securable, decide
 from catalog.models import Database, Datasource, Table
 from catalog.names import LAKE
-from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
 from ingest.alerts.rules import ALERTS
 from ingest.models.alerts import SOURCE_KINDS, Alert, AlertMute
@@ -51,7 +51,7 @@ def mute(
             hint="write it as the page Tables or Sources does, with lake. before a"
             " database of the lake",
         )
-    until = SystemClock().now() + timedelta(seconds=seconds)
+    until = timezone.now() + timedelta(seconds=seconds)
     with transaction.atomic():
         AlertMute.objects.filter(until__lte=Now()).delete()
         if AlertMute.objects.count() >= MOST_MUTES:

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
-from core.clock import SystemClock
 from core.jobs import ACTIVE, QUEUED
 from core.jobs.moves import names_of
 from core.models import Job
@@ -62,7 +62,7 @@ _HINT = (
 
 def look_at_stalled() -> None:
     """Open and close alerts; several at once do no harm."""
-    compare_stalled(SystemClock().now())
+    compare_stalled(timezone.now())
 
 
 def compare_stalled(now: datetime) -> None:

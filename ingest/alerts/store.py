@@ -12,8 +12,8 @@ from datetime import datetime
 from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from core.clock import SystemClock
 from core.jobs import SUCCEEDED
 from core.models import Job
 from core.sentences import Sentence, stored
@@ -62,7 +62,7 @@ _OPEN_OF_SOURCE = _OPEN.format(
 
 def open_alert(table_id: int, trouble: Finding, *, at: datetime | None = None) -> None:
     """Open the alert of this kind on the table, or count on the one that is open."""
-    _open(_OPEN_OF_TABLE, table_id, trouble, at or SystemClock().now())
+    _open(_OPEN_OF_TABLE, table_id, trouble, at or timezone.now())
 
 
 def open_again(

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from catalog.access import audit
 from catalog.access.grants import parse_securable
@@ -17,7 +18,6 @@ from catalog.access.policy import Securable
 from catalog.names import LAKE, join_name
 from catalog.preferences import check_language
 from catalog.secrets import encrypt
-from core.clock import SystemClock
 from core.errors import InvalidRequest, NotFound
 from core.redaction import remember_secret
 from core.sentences import Sentence
@@ -146,7 +146,7 @@ def send_test(name: str, *, by: str) -> AlertDelivery:
             target=row,
             event=TEST,
             body=test_body(row.name, by),
-            next_try_at=SystemClock().now(),
+            next_try_at=timezone.now(),
         )
         audit.record("alert_target.test", on=row.name, actor=by)
     return delivery
@@ -158,7 +158,7 @@ def resume_target(name: str, *, by: str) -> AlertTarget:
     with transaction.atomic():
         _wake(row)
         AlertDelivery.objects.filter(target=row, next_try_at__isnull=False).update(
-            next_try_at=SystemClock().now()
+            next_try_at=timezone.now()
         )
         audit.record("alert_target.resume", on=row.name, actor=by)
     return target_named(row.name)
@@ -169,7 +169,7 @@ def _wake(row: AlertTarget) -> None:
     comes soon."""
     mine = AlertTarget.objects.filter(pk=row.pk)
     mine.update(failures=0, failing_since=None, paused_at=None, paused_reason="")
-    idle = Q(sending_until=None) | Q(sending_until__lte=SystemClock().now())
+    idle = Q(sending_until=None) | Q(sending_until__lte=timezone.now())
     mine.filter(idle).update(retry_at=None)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers as s
 
 from catalog.api.replies import Job
 from catalog.api.reply import SENTENCES, Count, Instant, OrNull, Reply, Texts, kept, of
 from catalog.names import LAKE, join_name
-from core.clock import SystemClock
 from core.models import Job as JobRow
 from core.sentences import with_sentences, without_origins
 from ingest.alerts.stalled import stalled_since
@@ -96,7 +96,7 @@ class JobDetail(SyncingJob):
             help_text="set while a running job stalls for longer than"
             " SLUICE_STALLED_SECONDS; reason says what it waits for",
         ),
-        lambda job: stalled_since(job, SystemClock().now()),
+        lambda job: stalled_since(job, timezone.now()),
     )
     lane = s.CharField()
     max_attempts = s.IntegerField()

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from core.clock import SystemClock
+from django.utils import timezone
+
 from ingest.models import Pipeline
 from ingest.models.states import FAILED, NEEDS_RESYNC, PAUSED, REMOVING, RETIRED
 from ingest.pipelines.policies.policy import Effective
@@ -47,7 +48,7 @@ def timetable_of(
 ) -> Timetable:
     """`due` is the first of its next runs when it is known."""
     runs = [due] if due else []
-    after = due or SystemClock().now()
+    after = due or timezone.now()
     runs += next_runs(schedule, after, NEXT_RUNS - len(runs))
     words = in_words(schedule)
     return Timetable(schedule_to_json(schedule), words, tuple(runs), origin)

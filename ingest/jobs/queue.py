@@ -36,10 +36,10 @@ from django.db.models import (
 )
 from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Least, Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow, CompiledQuery, CompiledValues
 from catalog.models import Table
-from core.clock import SystemClock
 from core.dispatch import send
 from core.errors import InvalidRequest, SluiceError
 from core.jobs import ACTIVE, LAUNCHING, QUEUED, UNKNOWN, moves
@@ -261,7 +261,7 @@ def job_on(table: Table, kind: str, payload: dict[str, Any], *, actor: str) -> J
         payload=payload,
         requested_by=actor,
         state=QUEUED,
-        queued_at=SystemClock().now(),
+        queued_at=timezone.now(),
         reason="waiting for a driver",
     )
 
@@ -469,7 +469,7 @@ def _tell(reasons: Iterable[tuple[UUID, str]]) -> None:
 
 def claim(job: Job, attempt: Attempt, incarnation: DriverIncarnation) -> None:
     """Begin an attempt in this driver: QUEUED → LAUNCHING."""
-    hold, now = attempt.hold, SystemClock().now()
+    hold, now = attempt.hold, timezone.now()
     moves.claim(
         job,
         spec=as_data(attempt.spec),
@@ -531,7 +531,7 @@ def note_accepted(job_id: UUID, attempt: int) -> None:
     with transaction.atomic():
         job = Job.objects.select_for_update().filter(pk=job_id).first()
         if job and job.attempts == attempt and job.state in {LAUNCHING, UNKNOWN}:
-            move_job(job, "accepted", progress_at=SystemClock().now())
+            move_job(job, "accepted", progress_at=timezone.now())
 
 
 # ------------------------------------------------------------------------- finish

@@ -19,9 +19,9 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
-from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, CANCELLING, LAUNCHING, RUNNING, moves
@@ -320,7 +320,7 @@ def _try_again(
     is_failed_start = (
         job.state == LAUNCHING and why != STOPPED and bool(job.handle.get("isolated"))
     )
-    now = SystemClock().now()
+    now = timezone.now()
     deaths = Deaths.of(job.payload)
     if is_death:
         deaths = deaths.another(now.timestamp())

@@ -14,10 +14,10 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from catalog.models import Table
 from core import outbox
-from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import TERMINAL
 from core.json_values import iso
@@ -107,7 +107,7 @@ def _words_of(error: Exception) -> str:
 
 def look_at(row: TableHealth) -> None:
     """Read, judge, plan and store; trouble with the lake is said and tried again."""
-    now = SystemClock().now()
+    now = timezone.now()
     table = row.table
     try:
         seen = look_into(table, now=now)
@@ -165,7 +165,7 @@ def look_now(table: Table) -> None:
     """Somebody asked. One look that began since then is enough: however many ask, a
     table is looked at twice at most. InvalidRequest when nobody carries it."""
     require_pipeline(table)
-    asked = SystemClock().now()
+    asked = timezone.now()
     note_change(table.pk)
     with transaction.atomic():
         rows = TableHealth.objects.select_for_update(of=("self",))

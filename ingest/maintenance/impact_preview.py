@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.utils import timezone
+
 from catalog.models import Table
-from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.contract.job import DriverSpec
@@ -29,7 +30,7 @@ def preview_compaction(table: Table, asked: DriverRequest) -> Preview:
     """InvalidRequest where a compaction would fail at once: a plan that nobody can
     read, a driver of its own that the table's lock does not allow."""
     driver = payload_for(table, asked).get("driver")
-    seen = look_into(table, now=SystemClock().now())
+    seen = look_into(table, now=timezone.now())
     for instant, plan in seen.plans.items():
         if not plan.is_readable:
             raise plan_unreadable(table, instant)

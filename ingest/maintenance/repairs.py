@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from catalog.access import audit
 from catalog.models import Table
-from core.clock import SystemClock
 from core.errors import InvalidRequest, StaleState
 from core.models import Job
 from core.sentences import as_sentence
@@ -41,7 +41,7 @@ def preview(table: Table, work: RepairWork) -> Preview:
     """InvalidRequest when there is nothing of this kind to repair."""
     foresee = REPAIRS[work.action].preview
     assert foresee is not None
-    found = foresee(table, facts_of(table, now=SystemClock().now()), work)
+    found = foresee(table, facts_of(table, now=timezone.now()), work)
     assert isinstance(found, Preview)
     return found
 

@@ -13,9 +13,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
-from core.clock import SystemClock
 from core.jobs import TERMINAL
 from core.jobs.moves import SCHEDULE
 from core.models import Job
@@ -35,7 +35,6 @@ PAGE = 200
 # take hours: a place of their lane is left to what people ask for of smaller tables.
 MOST_AT_ONCE = LANE_LIMITS[VERIFY] - 1
 LOOK_AGAIN = timedelta(minutes=10)
-_NOW = SystemClock().now
 
 
 _is_any_due = AnyRow(lambda: Pipeline.objects.filter(verify_at__lte=Now()))
@@ -77,7 +76,7 @@ def _busy_sources() -> set[int]:
 def _candidates(busy: set[int]) -> QuerySet[Pipeline]:
     return (
         Pipeline.objects.select_for_update(skip_locked=True, of=("self",))
-        .filter(verify_at__lte=_NOW())
+        .filter(verify_at__lte=timezone.now())
         .exclude(source_table__database__datasource__in=busy)
         .select_related("source_table__database__datasource", "lake_table")
         .order_by("verify_at")
@@ -87,7 +86,7 @@ def _candidates(busy: set[int]) -> QuerySet[Pipeline]:
 def _decide(page: list[Pipeline], room: int) -> list[Pipeline]:
     """Those to verify now; every row gets the moment of its next look."""
     policies = Policies({p.source_table.database.datasource_id for p in page})
-    now = _NOW()
+    now = timezone.now()
     chosen: dict[int, Pipeline] = {}
     for pipeline in page:
         policy = policies.of_pipeline(pipeline)
@@ -130,7 +129,7 @@ def _is_ready(pipeline: Pipeline) -> bool:
 
 def note_verified(pipeline: Pipeline, job: Job, verdict: str) -> None:
     """A verification has ended well, whoever asked for it."""
-    now = _NOW()
+    now = timezone.now()
     policy = policy_of(pipeline)
     pipeline.verified_at, pipeline.verdict = now, verdict
     pipeline.verified_job = job.pk
@@ -160,7 +159,7 @@ def remedy_of(pipeline: Pipeline) -> Repair:
 
 def note_undecided(pipeline: Pipeline) -> None:
     """A verification failed: what was known before still counts."""
-    now = _NOW()
+    now = timezone.now()
     again = retry_at(policy_of(pipeline).verification, now=now)
     if again is None and replaced.is_unverified(pipeline):
         again = now + timedelta(seconds=RETRY_SECONDS)

@@ -18,9 +18,9 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Model, Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.models import Datasource, Table
-from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, TERMINAL, WAITING
 from core.jobs.moves import Cancelled, conclude, move_job, names_of
@@ -235,7 +235,7 @@ def _is_at_work(job: Job, live: frozenset[str]) -> bool:
     if job.state not in ACTIVE:
         return False
     if job.kind == REMOVE:
-        late = SystemClock().now() - timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
+        late = timezone.now() - timedelta(seconds=settings.SLUICE_LEASE_SECONDS)
         return job.progress_at is not None and job.progress_at > late
     return job.handle.get("boot", "") in live
 
@@ -344,7 +344,7 @@ def _follow(
             follow_lake(pipeline)
         _load_is_there(pipeline, state, jobs)
         pipeline.refresh_from_db(fields=["state", "resume_event"])
-        due = SystemClock().now() if pipeline.state in LOADED else None
+        due = timezone.now() if pipeline.state in LOADED else None
         due = due if pipeline.capture == TIMESTAMP else None
         changes: dict[str, Any] = {"position": finding.position, "due_at": due}
         Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
@@ -406,7 +406,7 @@ def _only_by_load(pipeline: Pipeline, state: LakeState | None, streams: Streams)
 
 def _end(job: Job, pipeline: Pipeline) -> None:
     """A job of the backup never runs again: what it was for may be done, or wrong."""
-    event, now = "cancel" if job.state in WAITING else "cancelled", SystemClock().now()
+    event, now = "cancel" if job.state in WAITING else "cancelled", timezone.now()
     move_job(job, event, reason=_JOB_ENDED, actor=ACTOR, finished_at=now)
     Lease.objects.filter(owner__startswith=f"job:{job.pk}:").update(
         owner="", expires_at=None

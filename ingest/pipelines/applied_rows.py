@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from catalog.models import Column
 from core import outbox
-from core.clock import SystemClock
 from core.database_errors import is_away
 from core.outbox import NewEvent
 from core.sentences import Sentence, says
@@ -144,7 +144,7 @@ class AppliedRows:
         self._known = known
         self._rates = rates
         self._applied = applied
-        self._now = SystemClock().now()
+        self._now = timezone.now()
         self._read_until = _read_until({each.datasource_id for each in known.values()})
 
     def write(self) -> None:

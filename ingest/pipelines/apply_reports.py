@@ -16,8 +16,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
+from django.utils import timezone
+
 from core import outbox
-from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError, StaleState, TransientError
 from core.jobs import SUCCEEDED
@@ -220,7 +221,7 @@ class Gathered:
         }
 
     def _mirror(self) -> None:
-        since = SystemClock().now() - SEEN_WITHIN
+        since = timezone.now() - SEEN_WITHIN
         pending = {pk: each.pending_compactions for pk, each in self._fresh.items()}
         for pk in compaction_plans.differing(pending):
             act_alone(pk, partial(_mirror, pending[pk], since))
@@ -231,7 +232,7 @@ class Gathered:
         if error.code == COLUMNS_UNDECIDED:
             look = self._looks.get(table_id)
             if look is None or (look.words, look.plan) != (error.message, problem.plan):
-                look = _Look(error.message, problem.plan, SystemClock().now())
+                look = _Look(error.message, problem.plan, timezone.now())
             # before the rows are read that it wrote
             found = Job.objects.filter(pk=look.job) if look.job else None
             job = found.first() if found else None
@@ -268,7 +269,7 @@ class Gathered:
             return  # who applies the table does not have the plan yet that came of it
         is_answered = look.is_answered_by(job)
         if is_answered is False:
-            if SystemClock().now() - look.met < FOLLOWER_FIRST:
+            if timezone.now() - look.met < FOLLOWER_FIRST:
                 self._looks[pipeline.lake.pk] = look
                 return
             begun = shards.look_at(pipeline, by=ACTOR)
@@ -293,7 +294,7 @@ class Gathered:
     ) -> None:
         transitions.say(pipeline, Sentence(why, error=look.words))
         ended = job.finished_at if job else None
-        if ended and SystemClock().now() - ended > LOOK_AGAIN:
+        if ended and timezone.now() - ended > LOOK_AGAIN:
             begun = shards.look_at(pipeline, by=ACTOR)
             self._looks[pipeline.lake_table_id or 0] = replace(look, job=begun.pk)
 

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.utils import timezone
+
 from catalog.access.policy import Principal
 from catalog.models import Datasource, Table
 from catalog.selectors.contents import whole_sources
 from catalog.selectors.tables import TableFilter, tables_for
-from core.clock import SystemClock
 from core.sentences import Sentence
 from ingest.contract.following import SourceLog
 from ingest.models import Pipeline, SourceFollower
@@ -84,7 +85,7 @@ class CaptureStatus:
 def capture_status(principal: Principal, source: Datasource) -> CaptureStatus:
     """Of a source that the caller may see; tables that they may not see are left out,
     and so is what could name them."""
-    now = SystemClock().now()
+    now = timezone.now()
     found = SourceFollower.objects.filter(datasource=source).first()
     row = found or SourceFollower(datasource=source)
     tables = _tables(principal, source, now)

@@ -14,11 +14,11 @@ from typing import Any
 
 from django.db.models import CharField, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Cast, Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
 from catalog.models import Table
 from core.advance import advance, advance_all
-from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import CANCELLED as JOB_CANCELLED
 from core.jobs import FAILED, TERMINAL
@@ -115,7 +115,7 @@ def fail(table_id: int, instants: list[str], error: SluiceError) -> None:
             "fail",
             status_reason=error.as_sentence,
             failures=plan.failures + 1,
-            due_at=SystemClock().now() + wait,
+            due_at=timezone.now() + wait,
         )
 
 
@@ -146,7 +146,7 @@ def forget_old(most: int) -> None:
 def put_off(table_id: int, instants: list[str]) -> datetime:
     """Somebody cancelled the job that executes these plans, or with none whatever is
     planned; they stay on the timeline. When they are executed again."""
-    until = SystemClock().now() + PUT_OFF
+    until = timezone.now() + PUT_OFF
     rows = MaintenancePlan.objects.filter(table_id=table_id, state=SCHEDULED)
     instants = instants or list(rows.values_list("instant", flat=True))
     roll_back(table_id, instants)
@@ -237,14 +237,14 @@ def _candidates() -> QuerySet[Any]:
 
 def _is_closed(quiet: str | None) -> bool:
     hours = quiet_from(json.loads(quiet)) if quiet else None
-    return hours is not None and opens_at(hours, SystemClock().now()) is not None
+    return hours is not None and opens_at(hours, timezone.now()) is not None
 
 
 def _look_later(closed: list[MaintenancePlan]) -> None:
     """Thousands may wait for the night, and nobody tells them of a new policy."""
     rows = MaintenancePlan.objects.filter(pk__in=[plan.pk for plan in closed])
     if closed:
-        rows.filter(state=SCHEDULED).update(due_at=SystemClock().now() + LOOK_AGAIN)
+        rows.filter(state=SCHEDULED).update(due_at=timezone.now() + LOOK_AGAIN)
 
 
 def _by_table(plans: Iterable[MaintenancePlan]) -> dict[Table, list[str]]:

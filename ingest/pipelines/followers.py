@@ -10,12 +10,12 @@ from datetime import timedelta
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.access import audit
 from catalog.compiled import AnyRow
 from catalog.models import Datasource
 from catalog.sources.registry import family_of
-from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.sentences import COLON, STOP, Sentence, as_sentence, joined
 from ingest.models import Pipeline, SourceFollower
@@ -65,7 +65,7 @@ def release_before_deletion(source: Datasource) -> None:
     if row is None:
         return
     remedy = drop_statement(source)
-    latest = SystemClock().now() - timedelta(seconds=RELEASE_SECONDS)
+    latest = timezone.now() - timedelta(seconds=RELEASE_SECONDS)
     is_failing = row.observed == "failed" and row.observed_at < latest
     if row.written_at < latest or is_failing:
         audit.record("capture.left", on=source.name, statement=remedy)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.sentences import Sentence, joined
 from ingest.contract.source_positions import is_of_log
@@ -94,7 +94,7 @@ def note_restored(pipeline: Pipeline, facts: Mapping[str, Any]) -> None:
             Sentence("restored to savepoint %(at)s", at=facts["restored"]),
         )
     elif pipeline.state == states.LIVE:
-        due = None if pipeline.capture == LOG else SystemClock().now()
+        due = None if pipeline.capture == LOG else timezone.now()
         transitions.move(pipeline, "fall_behind", reason=reason, due_at=due)
     else:
         transitions.say(pipeline, reason)

@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from catalog.models import Datasource
 from catalog.sources.registry import kind_named
-from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.jobs import moves
 from core.jobs.moves import Cancelled, End, Facts, Failed, Rejected, Retried, Succeeded
@@ -137,7 +137,7 @@ def _awaits(job: Job, source: Datasource) -> str:
     """Why the follower cannot have begun with the table yet, where an attempt has
     waited for that in vain; "" = it may have: of one that is never level, too."""
     since = parse_datetime(job.handle.get("put_off_since", ""))
-    is_long = since is not None and SystemClock().now() - since > LOOK_AGAIN
+    is_long = since is not None and timezone.now() - since > LOOK_AGAIN
     if is_long or not job.payload.get(_LACKS_CUT):
         return ""
     return followers.how_far_behind(source)
@@ -267,7 +267,7 @@ def _sync_as_before(
     reason = Sentence(
         "it is synced by its cursor as before: following its log was %(why)s", why=why
     )
-    now = SystemClock().now()
+    now = timezone.now()
     before = {
         "capture": TIMESTAMP,
         "plan": job.payload[FORMER_PLAN],
@@ -394,7 +394,7 @@ def note_loaded(
         "failures": 0,
         "drift": needed_resync.after_load(pipeline),
     }
-    now = SystemClock().now()
+    now = timezone.now()
     if pipeline.capture != "snapshot":
         policy = store.policy_of(pipeline)
         changes |= owing(policy, now, capture=pipeline.capture)

@@ -14,8 +14,8 @@ from operator import or_
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
 
-from core.clock import SystemClock
 from core.sentences import Sentence, as_sentence, stored_id
 from ingest.lake.chain import read_kept, stream_folder
 from ingest.models import Pipeline, SourceFollower
@@ -39,7 +39,7 @@ _STOPPED = Q(state__in=[PAUSED, FAILED]) | (
 def give_up_laggards() -> int:
     """How many were given up: one of a source at most, for the next one may hold back
     nothing once the segments of this one are gone."""
-    since = SystemClock().now() - timedelta(seconds=LEAST_WAITING_SECONDS)
+    since = timezone.now() - timedelta(seconds=LEAST_WAITING_SECONDS)
     stopped = Pipeline.objects.filter(
         _STOPPED,
         capture=LOG,
@@ -82,7 +82,7 @@ def _why_too_much(
             max_waiting=f"{policy.max_waiting:,}",
         )
     most = timedelta(seconds=policy.max_waiting_seconds)
-    if since is None or SystemClock().now() - since <= most:
+    if since is None or timezone.now() - since <= most:
         return ""
     return Sentence(
         "it was %(state)s and its source's log waits for it since"

@@ -9,9 +9,9 @@ import logging
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
-from core.clock import SystemClock
 from core.database_errors import is_away
 from core.errors import SluiceError
 from core.jobs import ACTIVE
@@ -60,7 +60,7 @@ def start_needed() -> int:
 
 def _held() -> set[str]:
     """Tables that are loaded, and those for which it is not time for another one."""
-    now = SystemClock().now()
+    now = timezone.now()
     loads = Job.objects.filter(kind__in=LOADS, state__in=ACTIVE)
     mine = Job.objects.filter(kind=RESYNC, requested_by=ACTOR, created_at__gt=now - DAY)
     begun: dict[str, list[datetime]] = {}

@@ -13,10 +13,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from catalog.datasources import lake_database
 from catalog.models import Column, Database, Datasource, SchemaVersion, Table
-from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError, TransientError
 from core.sentences import Sentence
 from ingest.contract.members import as_data, value_of
@@ -275,7 +275,7 @@ def _lake_table(lost: _Lost, source: Table) -> Table:
 def _onboarding(source: str, table: Table) -> Onboarding:
     """One for all tables of a source that a run brings back."""
     asked = OnboardingRequest(source, (f"{table.database.name}.*",), approve=True)
-    now = SystemClock().now()
+    now = timezone.now()
     return Onboarding.objects.create(
         datasource=table.database.datasource,
         request=asked.to_data() | {"skipped": [], "uncarried": []},
@@ -302,7 +302,7 @@ def _pipeline(lost: _Lost, onboarding: Onboarding, source: Table, lake: Table) -
     )
     row.state, row.status_reason, row.resume_event = _state(row, record)
     if row.state in states.LOADED and row.capture == TIMESTAMP:
-        row.due_at = SystemClock().now()
+        row.due_at = timezone.now()
     row.save()
     if shards.is_sharded(row):
         shards.store(row, [_shard(source, *name) for name in _source_names(lost)])

@@ -13,10 +13,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.access import audit
 from catalog.models import Table
-from core.clock import SystemClock
 from core.errors import SluiceError, TerminalError, TransientError
 from core.jobs import ACTIVE, QUEUED
 from core.jobs.moves import End, Failed, Rejected, Succeeded, enqueue, names_of
@@ -97,7 +97,7 @@ def start_removal(table: Table, *, drop_data: bool, actor: str) -> Job:
             payload={"table": table.pk, "drop_data": drop_data, "path": table.path},
             requested_by=actor,
             state=QUEUED,
-            queued_at=SystemClock().now(),
+            queued_at=timezone.now(),
             reason="waiting for running work on the table to stop",
         )
         found = enqueue([job])[0]

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from core.clock import SystemClock
+from django.utils import timezone
+
 from core.models import Job
 from core.sentences import Sentence
 from ingest.contract.following import Replaced
 from ingest.models import Pipeline
 from ingest.planning.facts import LOG
-
-_NOW = SystemClock().now
 
 
 def note(said: Mapping[int, Replaced | None]) -> None:
@@ -27,7 +26,7 @@ def note(said: Mapping[int, Replaced | None]) -> None:
         if known.get("at", "") == (one.at if one else ""):
             continue
         changed = Pipeline.objects.filter(pk=pk)
-        changed.update(replaced=_as_new(one) if one else {}, verify_at=_NOW())
+        changed.update(replaced=_as_new(one) if one else {}, verify_at=timezone.now())
 
 
 def is_unverified(pipeline: Pipeline) -> bool:
@@ -60,6 +59,6 @@ def _as_new(one: Replaced) -> dict[str, Any]:
         "by": one.by,
         "at": one.at,
         "when": f"{when:%Y-%m-%dT%H:%M:%SZ}",
-        "noted_at": _NOW().isoformat(),
+        "noted_at": timezone.now().isoformat(),
         "is_verified": False,
     }

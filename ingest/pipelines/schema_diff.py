@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from catalog.discovery.facts import schema_of
 from catalog.discovery.store import VANISHED
@@ -22,7 +23,6 @@ from catalog.schema.diff import SchemaChange
 from catalog.schema.source_log import TableLog
 from catalog.schema.types import TableSchema
 from core import outbox
-from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.outbox import NewEvent
 from core.sentences import Sentence, joined
@@ -198,7 +198,7 @@ def take_over(
     pipeline.drift = {k: v for k, v in pipeline.drift.items() if k not in names}
     _forget_told(pipeline, {change.column for change in changes})
     if is_followed and pipeline.capture != LOG:
-        at = SystemClock().now().isoformat()
+        at = timezone.now().isoformat()
         added = [c.column for c in changes if c.kind == "added"]
         _note(pipeline, {name: {"state": PENDING, "at": at} for name in added})
     elif not is_followed:

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from catalog.models import Table
-from core.clock import SystemClock
 from core.errors import SluiceError, TransientError
 from core.jobs import TERMINAL, WAITING
 from core.jobs.moves import wait_on
@@ -99,7 +99,7 @@ def settle(pipeline: Pipeline) -> None:
         schema_diff.report_compared([pipeline])
     is_undecided = says(pipeline.status_reason, _WAITS)
     if pipeline.state == PAUSED and is_undecided:
-        due = SystemClock().now() if pipeline.capture == TIMESTAMP else None
+        due = timezone.now() if pipeline.capture == TIMESTAMP else None
         event = pipeline.resume_event or "resume_catch_up"
         transitions.move(pipeline, event, actor=ACTOR, resume_event="", due_at=due)
         if kind := _LOAD.get(pipeline.state):

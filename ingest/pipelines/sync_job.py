@@ -14,9 +14,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
-from core.clock import SystemClock
 from core.errors import SluiceError
 from core.jobs import SUCCEEDED
 from core.jobs.moves import (
@@ -202,7 +202,7 @@ def outcome(job: Job, end: End) -> None:
             note_end(job, end, is_synced=True)
             if pipeline.state in states.LOADED:
                 # it comes again when the schedule says so
-                began = job.queued_at or SystemClock().now()
+                began = job.queued_at or timezone.now()
                 transitions.set_columns(
                     pipeline,
                     due_at=store.due_after(store.policy_of(pipeline).schedule, began),
@@ -299,7 +299,7 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
     """Whether the table shows all that was asked for."""
     position = str((facts.get("position") or {}).get("to") or pipeline.position)
     is_more = bool(facts.get("more"))
-    now = SystemClock().now()
+    now = timezone.now()
     policy = store.policy_of(pipeline)
     schedule = policy.schedule
     began = job.queued_at or now
@@ -335,7 +335,7 @@ def _sync_done(job: Job, pipeline: Pipeline, facts: Facts) -> bool:
 def _fall_behind(pipeline: Pipeline, error: SluiceError, failures: int) -> None:
     schedule = store.policy_of(pipeline).schedule
     wait = max(wait_after(failures + 2), every_seconds_of(schedule) or 0)
-    due = SystemClock().now() + timedelta(seconds=wait)
+    due = timezone.now() + timedelta(seconds=wait)
     transitions.set_columns(pipeline, failures=failures, due_at=due)
     reason = Sentence(
         "%(error)s; next try in %(wait)s s", error=error.message, wait=f"{wait:.0f}"

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from catalog.access import audit
 from catalog.models import Table
-from core.clock import SystemClock
 from core.database_errors import repeat_after_deadlock
 from core.errors import InvalidRequest, NotFound, StaleState
 from core.jobs import ACTIVE, CANCELLING, TERMINAL, WAITING, moves
@@ -282,7 +282,7 @@ def _end_unasked(job: Job, *, actor: str) -> None:
         "cancel" if job.state in WAITING else "cancelled",
         reason=Sentence("cancelled by %(actor)s", actor=actor),
         actor=actor,
-        finished_at=SystemClock().now(),
+        finished_at=timezone.now(),
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from core.clock import SystemClock
+from django.utils import timezone
+
 from core.errors import InvalidRequest, SluiceError, StaleState
 from core.jobs import WAITING
 from core.jobs.moves import (
@@ -101,7 +102,7 @@ def queue_again(job_id: UUID, by: str, *, revive: Revive | None = None) -> Job:
         "retry",
         reason="waiting for a driver",
         actor=by,
-        queued_at=SystemClock().now(),
+        queued_at=timezone.now(),
         not_before=None,
         moved_at=None,
         finished_at=None,

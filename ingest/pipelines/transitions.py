@@ -15,12 +15,12 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest, Now
+from django.utils import timezone
 
 from catalog.compiled import AnyRow, CompiledQuery
 from catalog.models import Table
 from core import outbox
 from core.advance import advance, advance_all
-from core.clock import SystemClock
 from core.errors import InvalidRequest, SluiceError
 from core.models import Job
 from core.outbox import NewEvent
@@ -161,7 +161,7 @@ def _note_owed(pipeline: Pipeline, event: str) -> None:
     if event != "resume_catch_up" or pipeline.capture == "snapshot":
         return
     if pipeline.lake_table_id is not None:
-        policy, now = policy_of(pipeline), SystemClock().now()
+        policy, now = policy_of(pipeline), timezone.now()
         changes = owing(policy, now, capture=pipeline.capture)
         Pipeline.objects.filter(pk=pipeline.pk).update(**changes)
         pipeline.late_at = changes["late_at"]
@@ -229,7 +229,7 @@ def forget_verification(pipeline: Pipeline) -> None:
     """Rows were written from the source anew: the next verification is due, what the
     last one found is void."""
     Pipeline.objects.filter(pk=pipeline.pk).update(
-        verify_at=SystemClock().now(), verified_at=None, verdict="", verified_job=None
+        verify_at=timezone.now(), verified_at=None, verdict="", verified_job=None
     )
 
 
@@ -266,7 +266,7 @@ is_any_due = AnyRow(rows_due)
 
 def note_change(table_id: int) -> None:
     """The table's files changed: it is looked at soon. Cheap, in any transaction."""
-    soon = SystemClock().now()
+    soon = timezone.now()
     row, is_new = TableHealth.objects.get_or_create(
         table_id=table_id, defaults={"due_at": soon}
     )

@@ -14,9 +14,9 @@ from typing import Any
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import connection
 from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.utils import timezone
 
 from catalog.compiled import AnyRow
-from core.clock import SystemClock
 from core.jobs import FAILED, SUCCEEDED
 from core.jobs.moves import names_of
 from core.models import Job
@@ -56,7 +56,7 @@ def write_minute() -> int:
     """The minute that has ended last, unless it is written; how many rows."""
     if not _is_any_carried():
         return 0
-    now = SystemClock().now()
+    now = timezone.now()
     minute = now.replace(second=0, microsecond=0) - timedelta(minutes=1)
     if Rollup.objects.filter(seconds=Rollup.MINUTE, at=minute).exists():
         return 0

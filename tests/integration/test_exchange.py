@@ -8,6 +8,7 @@ import stat
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
+from django.utils import timezone
 
 from catalog.access import grants, rules, users
 from catalog.datasources import (
@@ -26,7 +27,6 @@ from catalog.models import (
     Table,
 )
 from catalog.secrets import password_of
-from core.clock import SystemClock
 from core.models import Job
 from ingest.models import Onboarding, Pipeline, Policy
 from ingest.pipelines import deferred_onboardings
@@ -68,7 +68,7 @@ def onboard(**body):
 
 def discovered(source: Datasource, *names: str, columns=COLUMNS) -> None:
     make_tables(source, list(names), columns)
-    source.discovered_at = SystemClock().now()
+    source.discovered_at = timezone.now()
     source.save()
 
 
@@ -91,7 +91,7 @@ def instance(db) -> None:
     users.update_user("old", users.UserChange(is_active=False), by="x")
     sue = users.create_user("sue", None, by="x")
     ExternalIdentity.objects.create(
-        user=sue, provider="ldap", subject="uuid-1", checked_at=SystemClock().now()
+        user=sue, provider="ldap", subject="uuid-1", checked_at=timezone.now()
     )
     source = make_source()
     discovered(source, "orders", "people", "2026-01-01", "yes")

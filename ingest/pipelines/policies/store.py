@@ -17,11 +17,11 @@ from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from catalog.compiled import CompiledValues
 from catalog.models import Database, Datasource
 from core import outbox
-from core.clock import SystemClock
 from core.errors import InvalidRequest
 from core.jobs import TERMINAL
 from core.models import Job
@@ -219,7 +219,7 @@ def _verify_anew(pipelines: QuerySet[Pipeline], change: Any) -> None:
     """When each is verified next is decided when it is looked at, not here: there may
     be a million of them."""
     if not {"verify_every", "maintenance_window"}.isdisjoint(change):
-        pipelines.exclude(state=RETIRED).update(verify_at=SystemClock().now())
+        pipelines.exclude(state=RETIRED).update(verify_at=timezone.now())
 
 
 def _in_sync(rows: list[Pipeline]) -> set[int | None]:
@@ -232,7 +232,7 @@ def _in_sync(rows: list[Pipeline]) -> set[int | None]:
 
 def _set_due(rows: list[Pipeline], before: Before) -> None:
     policies = Policies({r.source_table.database.datasource_id for r in rows})
-    now = SystemClock().now()
+    now = timezone.now()
     by_schedule: dict[Schedule, dict[int, Pipeline]] = defaultdict(dict)
     for row in rows:
         schedule = policies.of_pipeline(row).schedule
@@ -272,7 +272,7 @@ def due_after(schedule: Schedule, began: datetime) -> datetime | None:
     An interval counts from the asking, never into the past; of cron's moments those
     that passed meanwhile are skipped.
     """
-    now = SystemClock().now()
+    now = timezone.now()
     if seconds := every_seconds_of(schedule):
         return max(now, began + timedelta(seconds=seconds))
     return next(iter(next_runs(schedule, now, 1)), None)

@@ -29,7 +29,7 @@ def test_the_tick_rings_for_jobs_nobody_answers_for(source, rung, monkeypatch) -
     job = services.start_discovery(source.datasource, by="ann")
     now = timezone.now()
     clock = SimpleNamespace(now=lambda: now)
-    monkeypatch.setattr(pages, "_clock", clock)
+    monkeypatch.setattr(pages, "timezone", clock)
     assert pages.notify_due() == 1
     assert pages.notify_due() == 0  # once in a while, not each tick
     now += timedelta(seconds=pages.SILENT_SECONDS)

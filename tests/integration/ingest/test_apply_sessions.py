@@ -10,9 +10,9 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog.models import Table
-from core.clock import SystemClock
 from core.models import Job, Lease
 from core.sentences import Sentence
 from ingest.contract.applying import (
@@ -422,7 +422,7 @@ def test_a_log_waits_for_a_stopped_table_only_so_long(log_world: World) -> None:
     writer = take_over(folder, stream="s", writer="w", server="1", begin="0")
     builder = SegmentBuilder(writer)
     builder.add(lake.pk, 1, batch_of([(1, Row("t", "insert", 1))]))
-    hours = SystemClock().now() - timedelta(hours=3)
+    hours = timezone.now() - timedelta(hours=3)
     kept = builder.close(end="1", committed=int(hours.timestamp() * 1e6))
     follower = SourceFollower.objects.filter(datasource=log_world.source)
     follower.update(first=kept.number, waiting_bytes=100)

@@ -14,9 +14,9 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from catalog.models import Table
-from core.clock import SystemClock
 from ingest.alerts import lag
 from ingest.contract.applying import Applied
 from ingest.maintenance import verification_schedule
@@ -121,7 +121,7 @@ def test_a_newer_moment_is_one_statement_for_all_tables_and_nothing_is_read_agai
 
 
 def test_tables_that_only_got_newer_moments_are_not_late(at_rest: World) -> None:
-    now = SystemClock().now()
+    now = timezone.now()
     Pipeline.objects.update(late_at=now, due_since=now - timedelta(hours=1))
     Table.objects.filter(kind="lake").update(caught_up_at=now)
     assert lag.open_late() == 2

@@ -125,9 +125,9 @@ def test_strangers_commits_hide_no_position(world: Any, admin: Any, table: int) 
 def test_a_table_is_looked_at_when_something_pending_begins_to_be_stuck(
     world: Any, admin: Any, table: int
 ) -> None:
-    from core.clock import SystemClock
+    from django.utils import timezone
 
-    young = f"{SystemClock().now():%Y%m%d%H%M%S}000"
+    young = f"{timezone.now():%Y%m%d%H%M%S}000"
     (timeline_of(world) / f"{young}.deltacommit.inflight").touch()
     row = see(world)
     assert row.issues == []

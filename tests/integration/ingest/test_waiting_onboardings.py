@@ -6,8 +6,8 @@ import threading
 
 import pytest
 from django.db import connections
+from django.utils import timezone
 
-from core.clock import SystemClock
 from ingest.models import Onboarding, Pipeline
 from ingest.pipelines import deferred_onboardings, onboarding
 from tests.integration.ingest.world import make_source, make_tables
@@ -20,7 +20,7 @@ def test_two_beats_plan_a_request_once(transactional_db, monkeypatch, settings) 
     make_tables(source, ["orders"])
     body = {"datasource": "shop", "tables": {"public.orders": {}}}
     row = deferred_onboardings.wait_for_discovery(source, body)
-    source.discovered_at = SystemClock().now()
+    source.discovered_at = timezone.now()
     source.save()
     begin, others = deferred_onboardings.begin, [True]
 
@@ -50,7 +50,7 @@ def test_a_discarded_request_waits_no_more(db) -> None:
     body = {"datasource": "shop", "tables": {"public.orders": {}}}
     row = deferred_onboardings.wait_for_discovery(source, body)
     assert onboarding.discard_onboarding(row, actor="ann") == 0
-    source.discovered_at = SystemClock().now()
+    source.discovered_at = timezone.now()
     source.save()
     assert deferred_onboardings.plan_waiting() == 0
     assert not Pipeline.objects.exists()
