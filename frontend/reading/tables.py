@@ -19,8 +19,7 @@ from core.sentences import with_sentences
 from frontend.reading.policy import level_words
 from frontend.reading.schedules import schedule_words
 from frontend.templatetags.figures import figure, rows_of
-from frontend.templatetags.states import look
-from ingest.actions.registry import ACTIONS
+from ingest.actions.registry import ACTIONS, refusal
 from ingest.maintenance.table_action import TableAction
 from ingest.models import Pipeline, TableHealth
 from ingest.pipelines.job_selectors import newest_count
@@ -132,19 +131,10 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
         return TablePipeline(None, [], [])
     row = pipeline_of(table.pk)
     held = held_on(principal, securable_of(table))
-    state = row.state if row else ""
-    offered = [
-        action
-        for action in ACTIONS.values()
-        if action.privilege in held and row is not None and action.is_offered_to(row)
-    ]
+    missing = {name: refusal(ACTIONS[name], row, held) for name in ACTIONS}
+    offered = [action for name, action in ACTIONS.items() if not missing[name]]
     actions = [a for a in offered if a.repair is None and not a.is_decision]
     repairs = [action for action in offered if action.repair is not None]
-    missing = {
-        name: _missing(action, is_held=action.privilege in held, state=state)
-        for name, action in ACTIONS.items()
-        if action not in offered
-    }
     if row is None:
         may = Privilege.MANAGE in held
         return TablePipeline(None, actions, repairs, missing=missing, may_manage=may)
@@ -159,16 +149,6 @@ def pipeline_for(principal: Principal, table: Table) -> TablePipeline:
         may_operate=Privilege.OPERATE in held,
         may_manage=Privilege.MANAGE in held,
     )
-
-
-def _missing(action: TableAction, *, is_held: bool, state: str) -> str:
-    if not is_held:
-        text = gettext("It needs the privilege %(privilege)s.")
-        return text % {"privilege": action.privilege}
-    if not state:
-        return gettext("This table is not synced any more.")
-    said = {"state": look(state).word, "first": action.why_not(state)}
-    return gettext("The table is %(state)s: %(first)s.") % said
 
 
 def _when(row: Pipeline) -> str:

@@ -98,7 +98,7 @@ def of_table(
     """`table_actions` of a lake table: what the caller may request now, and why not."""
     pipeline = pipeline_offering(table_id)
     held = () if pipeline is None else held_on(principal, table)
-    refusals = {a.name: _refusal(a, pipeline, held) for a in verbs()}
+    refusals = {a.name: refusal(a, pipeline, held) for a in verbs()}
     return [
         {"name": name, "is_possible": not reason, "reason": reason}
         for name, reason in refusals.items()
@@ -123,10 +123,10 @@ def _offering() -> CompiledQuery[Pipeline]:
     return CompiledQuery(read.annotate(plan_of_shards=plan), [_ANY])
 
 
-def _refusal(
+def refusal(
     action: TableAction, pipeline: Pipeline | None, held: Collection[Privilege]
 ) -> str:
-    """Why it is not offered, as pages say it too; "" when it is."""
+    """Why it is not offered; "" when it is."""
     if pipeline is None:
         return Sentence("This table is not synced any more.")
     if action.privilege not in held:

@@ -103,10 +103,10 @@ def test_who_may_not_repair_is_told_what_would_help(world, browse):
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("PAUSED", "Resync helps. The table is paused: resume it first."),
+        ("PAUSED", "Resync helps. The table is PAUSED: resume it first."),
         (
             "RESYNCING",
-            "Resync helps. The table is resyncing: ask when that has ended.",
+            "Resync helps. The table is RESYNCING: ask when that has ended.",
         ),
     ],
 )
