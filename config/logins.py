@@ -90,12 +90,6 @@ def oidc() -> OidcSpec | None:
             boolean,
             default="false",
         ),
-        leeway_seconds=read(
-            "OIDC_LEEWAY_SECONDS",
-            "by how much the provider's clock may differ",
-            at_least(0),
-            default="60",
-        ),
         session_seconds=read(
             "OIDC_SESSION_SECONDS",
             "after so long the provider is asked again who it is",
@@ -143,18 +137,6 @@ def _ldap_servers() -> LdapServers:
             default="false",
         ),
         ca_file=read("LDAP_CA_FILE", "PEM file of who signed the directory's key"),
-        step_seconds=read(
-            "LDAP_STEP_SECONDS",
-            "longest wait for one answer of the directory",
-            at_least(1),
-            default="3",
-        ),
-        total_seconds=read(
-            "LDAP_TOTAL_SECONDS",
-            "longest wait of a whole login, 8 at most",
-            at_least(2),
-            default="8",
-        ),
     )
 
 

@@ -158,18 +158,6 @@ SLUICE_OWN_DRIVER_CORES = read(
     default="4",
 )
 SLUICE_ENGINE_MEMORY = read("ENGINE_MEMORY", "heap of a query engine", default="900m")
-SLUICE_ENGINE_STALE_SECONDS = read(
-    "ENGINE_STALE_SECONDS",
-    "an engine without fresh policy for so long denies everything",
-    float,
-    default="60",
-)
-SLUICE_ENGINE_ORPHAN_SECONDS = read(
-    "ENGINE_ORPHAN_SECONDS",
-    "an engine whose control channel is closed for so long ends itself",
-    float,
-    default="20",
-)
 SLUICE_STATEMENT_SECONDS = read(
     "STATEMENT_SECONDS",
     "longest SQL statement, to its last row; tables keep old files as long",
@@ -209,12 +197,6 @@ SLUICE_ALLOW_PLAINTEXT = read(
 )
 SLUICE_LEASE_SECONDS = read(
     "LEASE_SECONDS", "length of a table lease", float, default="30"
-)
-SLUICE_CAPTURE_LAG_SECONDS = read(
-    "CAPTURE_LAG_SECONDS",
-    "safety lag of timestamp capture behind the source's clock",
-    float,
-    default="5",
 )
 SLUICE_SOURCE_NETWORKS_DENIED = read(
     "SOURCE_NETWORKS_DENIED",

@@ -14,9 +14,7 @@ from core.sentences import Sentence, as_sentence
 
 @dataclass(frozen=True, slots=True)
 class OidcSpec:
-    """client_secret  empty = a public client, which PKCE alone protects
-    leeway_seconds  by how much the provider's clock may differ from ours
-    """
+    """client_secret  empty = a public client, which PKCE alone protects"""
 
     issuer: str
     client_id: str = ""
@@ -28,7 +26,6 @@ class OidcSpec:
     rules: GroupRules = field(default_factory=GroupRules)
     ca_file: str = ""
     allows_plaintext: bool = False
-    leeway_seconds: int = 60
     session_seconds: int = 8 * 3600
 
     @property
@@ -59,8 +56,6 @@ class OidcSpec:
                 "SLUICE_OIDC_SCOPES lacks openid",
                 "add it: without it no one is named",
             )
-        if not 0 <= self.leeway_seconds <= 300:
-            yield "SLUICE_OIDC_LEEWAY_SECONDS is out of range", "0 to 300"
 
 
 class SignInRefused(AccessDenied):

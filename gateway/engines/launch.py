@@ -73,10 +73,10 @@ class EngineSpec:
 
     `memory` is the JVM heap (`900m`), `max_result` what Spark may collect into it at
     once, `spool_bytes` what results that are not read yet may have on its disk, of one
-    user and in all, `stale_seconds` and
-    `orphan_seconds` as in the settings of the same name, `store` Hadoop's settings of
-    the lake's object store, its key among them, `java` the program if it is not the one
-    that JAVA_HOME or PATH has.
+    user and in all. Without fresh policy for `stale_seconds` it denies everything, and
+    with its control channel closed for `orphan_seconds` it ends itself. `store` is
+    Hadoop's settings of the lake's object store, its key among them, `java` the program
+    if it is not the one that JAVA_HOME or PATH has.
     """
 
     home: Path

@@ -49,7 +49,7 @@ from ingest.models.states import REMOVING
 from ingest.pipelines import compaction_plans
 from ingest.pipelines.policies.maintenance import MaintenancePolicy
 from ingest.pipelines.policies.policy import Effective, effective
-from ingest.pipelines.policies.store import defaults, policy_of
+from ingest.pipelines.policies.store import policy_of
 from ingest.pipelines.table_status import standing_of, why_lost
 from ingest.pipelines.transitions import (
     is_any_due,
@@ -221,7 +221,7 @@ def _standing(pipeline: Pipeline | None) -> tuple[str, str]:
 
 
 def _policy(pipeline: Pipeline | None) -> Effective:
-    return effective([], defaults()) if pipeline is None else policy_of(pipeline)
+    return effective([]) if pipeline is None else policy_of(pipeline)
 
 
 def _next(pipeline: Pipeline | None, now: datetime, wait: timedelta) -> datetime | None:

@@ -24,7 +24,6 @@ from ingest.pipelines.policies.store import (
     Policies,
     change_policy,
     change_table_policy,
-    defaults,
     given_at,
 )
 from ingest.pipelines.transitions import pipeline_of
@@ -118,7 +117,7 @@ def of_source(source: Datasource, database: Database | None) -> Settings:
     policies = Policies([source.pk])
     given = given_at(source, database)
     if database is None:
-        counts, above = policies.of_datasource(source), effective([], defaults())
+        counts, above = policies.of_datasource(source), effective([])
         title = Sentence("all tables of %(name)s", name=source.name)
     else:
         counts, above = policies.of_database(database), policies.of_datasource(source)

@@ -72,8 +72,6 @@ def _client(questions: EngineQuestions) -> EngineClient:
         home=Path(settings.SLUICE_HOME),
         jars=tuple(Path(jar) for jar in settings.SLUICE_SPARK_JARS.split(":") if jar),
         memory=settings.SLUICE_ENGINE_MEMORY,
-        stale_seconds=settings.SLUICE_ENGINE_STALE_SECONDS,
-        orphan_seconds=settings.SLUICE_ENGINE_ORPHAN_SECONDS,
         store=_store(),
     )
     return SparkEngine(engine, questions, engine_id="main")

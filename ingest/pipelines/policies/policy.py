@@ -23,6 +23,7 @@ from ingest.pipelines.policies.maintenance import (
     quiet_from,
 )
 from ingest.pipelines.policies.schedule import (
+    MANUAL,
     Manual,
     Schedule,
     next_runs,
@@ -110,9 +111,9 @@ class Effective:
         }
 
 
-def effective(chain: Sequence[Level], defaults: Mapping[str, Any]) -> Effective:
-    """`chain` from the table upwards; `defaults` are those of the installation."""
-    default = Level(DEFAULT, {**dict.fromkeys(KEYS), **DEFAULTS, **defaults})
+def effective(chain: Sequence[Level]) -> Effective:
+    """`chain` from the table upwards."""
+    default = Level(DEFAULT, {**dict.fromkeys(KEYS), **DEFAULTS})
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for key in KEYS:
@@ -313,6 +314,8 @@ _VERIFICATION = dataclasses.asdict(VerificationPolicy())
 DEFAULTS: Mapping[str, Any] = {
     **_MAINTENANCE,
     **_VERIFICATION,
+    "schedule": MANUAL,
+    "lag_seconds": 5.0,
     "late_after_seconds": 900,
     "schema_changes": "follow",
     "new_tables": "ignore",

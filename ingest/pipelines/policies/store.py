@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.fields.json import KT
@@ -37,12 +36,7 @@ from ingest.pipelines.policies.policy import (
     changed,
     effective,
 )
-from ingest.pipelines.policies.schedule import (
-    MANUAL,
-    Schedule,
-    every_seconds_of,
-    next_runs,
-)
+from ingest.pipelines.policies.schedule import Schedule, every_seconds_of, next_runs
 from ingest.planning.facts import LOG
 
 # stands for the id of any datasource
@@ -68,10 +62,10 @@ class Policies:
     ) -> Effective:
         """What a table of this database gets, given `own` settings of the table."""
         table = Level(OWN, own or {})
-        return effective([table, *self._above(database)], defaults())
+        return effective([table, *self._above(database)])
 
     def of_datasource(self, datasource: Datasource) -> Effective:
-        return effective([self._of_source(datasource)], defaults())
+        return effective([self._of_source(datasource)])
 
     def _above(self, database: Database) -> list[Level]:
         source = database.datasource
@@ -93,13 +87,6 @@ def _rows(ids: Iterable[int]) -> Any:
 def _of_one() -> CompiledValues[tuple[Any, ...]]:
     """Each sync asks for those of its source."""
     return CompiledValues(_rows([_ANY]), [_ANY], lambda *row: row)
-
-
-def defaults() -> dict[str, Any]:
-    return {
-        "schedule": MANUAL,
-        "lag_seconds": settings.SLUICE_CAPTURE_LAG_SECONDS,
-    }
 
 
 def policy_of(pipeline: Pipeline) -> Effective:

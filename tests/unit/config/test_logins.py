@@ -51,7 +51,7 @@ def test_all_is_read_and_secrets_come_from_files(monkeypatch, tmp_path, settings
         ("LDAP_GROUP_MAP", "nothing to the right="),
         ("LDAP_GROUP_MAP", "a=b c"),
         ("LDAP_RECHECK_SECONDS", "1"),
-        ("LDAP_STEP_SECONDS", "soon"),
+        ("LDAP_RECHECK_SECONDS", "soon"),
     ],
 )
 def test_a_wrong_value_stops_the_start_by_name(monkeypatch, name, value):

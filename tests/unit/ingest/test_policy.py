@@ -9,8 +9,6 @@ from ingest.api.requests import PolicyChange
 from ingest.pipelines.policies.policy import KEYS, Level, changed, effective
 from ingest.pipelines.policies.schedule import Every, Manual
 
-DEFAULTS = {"schedule": "manual", "lag_seconds": 5.0, "compact_after": 5}
-
 
 def chain(table, database, source):
     levels = zip(
@@ -31,14 +29,14 @@ def chain(table, database, source):
 def test_the_nearest_level_that_says_something_decides(
     table, database, source, expected
 ) -> None:
-    found = effective(chain(table, database, source), DEFAULTS)
+    found = effective(chain(table, database, source))
     assert (found.lag_seconds, found.origins["lag_seconds"]) == expected
 
 
 def test_by_hand_is_something_a_table_can_say() -> None:
     hourly = {"schedule": {"every_seconds": 3600}}
-    inherited = effective(chain({}, {}, hourly), DEFAULTS)
-    own = effective(chain({"schedule": "manual"}, {}, hourly), DEFAULTS)
+    inherited = effective(chain({}, {}, hourly))
+    own = effective(chain({"schedule": "manual"}, {}, hourly))
     assert (inherited.schedule, own.schedule) == (Every(3600), Manual())
     assert own.to_json()["schedule"] == {"value": "manual", "from": "table"}
 

@@ -47,11 +47,10 @@ def test_when_it_is_tried_again(every: float, expected: float | None) -> None:
 
 def test_the_nearest_level_decides_and_zero_switches_off() -> None:
     source = Level("datasource shop", {"verify_every": 86400.0})
-    defaults = {"schedule": "manual", "lag_seconds": 5}
-    inherited = effective([Level("table", {}), source], defaults)
+    inherited = effective([Level("table", {}), source])
     assert inherited.verification.verify_every == 86400
     assert inherited.origins["verify_every"] == "datasource shop"
-    off = effective([Level("table", {"verify_every": 0.0}), source], defaults)
+    off = effective([Level("table", {"verify_every": 0.0}), source])
     assert not off.verification.is_on
 
 
