@@ -165,7 +165,7 @@ def _merged(routes: Sequence[Route]) -> Route:
         routes[0],
         pair=(routes[0].pair[0], MERGED),
         database=names,
-        counts=dict(counts),
+        counts=counts,
         oldest=min(moments, default=None),
     )
 

@@ -41,7 +41,7 @@ from ingest.pipelines.job_selectors import newest_on_source
 from ingest.pipelines.selectors import plans_with_open_tables
 from ingest.pipelines.source_commands import failed_tables, resume_failed
 from ingest.pipelines.source_overview import tables_synced_from, warnings_of
-from ingest.pipelines.table_status import failing_by_source, standings
+from ingest.pipelines.table_status import failing_by_source, in_state, standings
 
 SHOWN_PLANS = 20
 PICK = "pick"  # where a source that was added just now goes on
@@ -198,7 +198,7 @@ def pipeline_page(request: PageRequest, name: str) -> HttpResponse:
         return render(request, "frontend/sources/pipeline_live.html", context)
     status = request.GET.get("status", "")
     rows = tables_synced_from(request.principal, source).order_by("name", "id")
-    found = numbered_page(request, rows.filter(status=status) if status else rows)
+    found = numbered_page(request, in_state(rows, status) if status else rows)
     context |= {
         "tables": found,
         "standings": standings(table.pk for table in found.items),

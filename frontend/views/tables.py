@@ -19,13 +19,15 @@ from catalog.selectors.tables import TableFilter, tables_for
 from frontend.pages import NumberedPage, PageRequest, keyed_page, numbered_page, page
 from frontend.views import table_bulk as bulk
 from ingest.actions.registry import ACTIONS
-from ingest.models.states import APPROVED, MOVING, REMOVING
-from ingest.pipelines.table_status import standings
+from ingest.models.states import APPROVED, MOVING, PAUSED, REMOVING
+from ingest.pipelines.table_status import UNDECIDED, in_state, standings
 
 STATES = (
-    "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", "PAUSED",
+    "LIVE", "CATCHING_UP", "SNAPSHOTTING", "RESYNCING", "APPROVED", PAUSED, UNDECIDED,
     "NEEDS_RESYNC", "FAILED", "REMOVING", "RETIRED",
 )  # fmt: skip
+# A table of either has the status of the first.
+ALIKE = frozenset({PAUSED, UNDECIDED})
 BULK = [(name, ACTIONS[name].title) for name in bulk.BULK]
 OPERATING = granting(Privilege.OPERATE)
 CHANGING = MOVING | {APPROVED, REMOVING}
@@ -66,14 +68,16 @@ class Wanted:
         kind = self.where if self.where in {Table.LAKE, Table.SOURCE} else ""
         wanted = TableFilter(
             kind=kind,
-            status=self.status,
+            status="" if self.status in ALIKE else self.status,
             q=self.q,
             tag=self.tag,
             owner=self.owner,
         )
-        if self.q and self.sort == "name":
+        if self.q and self.sort == "name" and self.status not in ALIKE:
             return numbered_page(request, Found(request.principal, wanted))
         found = tables_for(request.principal, wanted)
+        if self.status in ALIKE:
+            found = in_state(found, self.status)
         if self.sort == "name":
             return keyed_page(request, ByName(found))
         return numbered_page(request, Ordered(found.order_by(*SORTS[self.sort])))

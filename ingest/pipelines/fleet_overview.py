@@ -6,6 +6,7 @@ database is called a route here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,23 +21,30 @@ from core.jobs.moves import names_of
 from core.models import Job
 from ingest.jobs.kinds import DriverKind
 from ingest.models import Pipeline, Rollup
-from ingest.models.states import LIVE, RETIRED
+from ingest.models.states import LIVE, PAUSED, RETIRED
 from ingest.pipelines.selectors import jobs_for, pipelines_on_schedule
-from ingest.pipelines.source_overview import LAKE, SOURCE, Pair, pairs_of
+from ingest.pipelines.source_overview import (
+    LAKE,
+    SOURCE,
+    Pair,
+    count_undecided,
+    pairs_of,
+)
+from ingest.pipelines.table_status import undecided_among
 
 MOST_FAILURES = 500
 
 
 @dataclass(slots=True)
 class Route:
-    """counts: tables by state. oldest: when the live table on a schedule that lags most
-    was caught up; None = none lags."""
+    """counts: tables by state as it is shown. oldest: when the live table on a schedule
+    that lags most was caught up; None = none lags."""
 
     pair: Pair
     source: str
     kind: str
     database: str
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     oldest: datetime | None = None
 
     @property
@@ -71,6 +79,9 @@ def routes_for(scope: Scope) -> list[Route]:
         source, kind, database = (row[names[n]] for n in ("source", "kind", "database"))
         route = found.setdefault(pair, Route(pair, source, kind, database))
         route.counts[row[names["status"]]] = row["tables"]
+    if any(PAUSED in route.counts for route in found.values()):
+        for pair, number in _undecided(seen).items():
+            count_undecided(found[pair].counts, number)
     for pair, oldest in _oldest(seen).items():
         if pair in found:
             found[pair].oldest = oldest
@@ -82,6 +93,14 @@ def _seen(scope: Scope) -> Q:
     if scope.reach is Reach.ALL:
         return Q()
     return Q(lake_table__in=Table.objects.filter(in_scope(scope)))
+
+
+def _undecided(seen: Q) -> Counter[Pair]:
+    """How many paused tables wait for a decision."""
+    rows = Pipeline.objects.filter(seen, lake_table__status=PAUSED)
+    rows = rows.exclude(state=RETIRED).order_by()
+    waiting = undecided_among(Table.objects.filter(pk__in=rows.values("lake_table")))
+    return Counter(rows.filter(lake_table__in=waiting).values_list(SOURCE, LAKE))
 
 
 def _oldest(seen: Q) -> dict[Pair, datetime]:

@@ -32,8 +32,9 @@ from core.sentences import sentence_of
 from ingest.contract.job import LOADS, SYNC
 from ingest.jobs.kinds import DriverKind
 from ingest.models import Pipeline
-from ingest.models.states import LIVE, PROPOSED, RETIRED
+from ingest.models.states import LIVE, PAUSED, PROPOSED, RETIRED
 from ingest.pipelines.selectors import jobs_for, pipelines_on_schedule
+from ingest.pipelines.table_status import UNDECIDED, undecided_among
 
 # From which source into which lake database, as ids.
 Pair = tuple[int, int]
@@ -50,9 +51,19 @@ def tables_synced_from(principal: Principal, source: Datasource) -> QuerySet[Tab
 
 
 def counts_by_status(tables: QuerySet[Table]) -> list[tuple[str, int]]:
-    """(status, tables), most first."""
+    """(state as it is shown, tables), most first."""
     counted = tables.order_by().values("status").annotate(found=Count("pk"))
-    return sorted(counted.values_list("status", "found"), key=lambda one: -one[1])
+    counts = Counter(dict(counted.values_list("status", "found")))
+    if PAUSED in counts:
+        count_undecided(counts, len(undecided_among(tables)))
+    return counts.most_common()
+
+
+def count_undecided(counts: Counter[str], number: int) -> None:
+    """So many of the paused ones are shown as those that wait for a decision."""
+    counts.update({UNDECIDED: number, PAUSED: -number})
+    for state in [name for name, count in counts.items() if not count]:
+        del counts[state]
 
 
 def awaiting_approval(principal: Principal, source: Datasource) -> int:

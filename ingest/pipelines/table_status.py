@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from catalog.access.policy import Principal
 from catalog.models import Table
@@ -78,9 +78,25 @@ def standings(table_ids: Iterable[int]) -> Standings:
         elif schedule == MANUAL and capture != LOG:
             found.resting[table] = ON_REQUEST
     if paused := [pk for pk, state in found.states.items() if state == PAUSED]:
-        tables = Table.objects.filter(pk__in=paused)
-        found.states.update({one.table.pk: UNDECIDED for one in undecided(tables)})
+        waiting = undecided_among(Table.objects.filter(pk__in=paused))
+        found.states.update(dict.fromkeys(waiting, UNDECIDED))
     return found
+
+
+def undecided_among(tables: QuerySet[Table]) -> list[int]:
+    """Ids of those that are paused until somebody has decided about their columns."""
+    return [one.table.pk for one in undecided(tables.filter(status=PAUSED))]
+
+
+def in_state(tables: QuerySet[Table], state: str) -> QuerySet[Table]:
+    """Those that are shown with this state: one that waits for a decision is not shown
+    as paused."""
+    if state not in {PAUSED, UNDECIDED}:
+        return tables.filter(status=state)
+    waiting = undecided_among(tables)
+    if state == UNDECIDED:
+        return tables.filter(pk__in=waiting)
+    return tables.filter(status=PAUSED).exclude(pk__in=waiting)
 
 
 def failing_by_source(

@@ -121,7 +121,7 @@ def test_who_sees_which_page(
     client = browse(user) if user else Client()
     for name, (make, *expected) in PAGES.items():
         url = reverse(f"frontend:{name}", args=make(world))
-        with django_assert_max_num_queries(20 if user == "root" else 30):
+        with django_assert_max_num_queries(21 if user == "root" else 30):
             response = client.get(url)
         if place is None:
             assert response.status_code == 302

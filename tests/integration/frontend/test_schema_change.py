@@ -100,6 +100,25 @@ def test_the_whole_difference_is_shown_and_asked_for_in_amber(
     assert "level" in asked
 
 
+@pytest.mark.parametrize(
+    "listed",
+    ["/tables?status=", "/tables?q=or&status=", "/sources/shop/pipeline?status="],
+)
+def test_one_that_needs_a_decision_is_not_counted_as_paused(
+    changed: Table, browse: Any, listed: str
+) -> None:
+    """Another one is paused by a person."""
+    Pipeline.objects.filter(lake_table=changed).update(state="PAUSED")
+    Table.objects.filter(pk=changed.pk).update(status="PAUSED")
+    client, row = browse("root"), f'href="/tables/{changed.pk}"'
+    for address in ("/", "/sources/shop/pipeline"):
+        shown = " ".join(client.get(address).content.decode().split())
+        for state in ("PAUSED", "UNDECIDED"):
+            assert f"?status={state}#" in shown, address
+    assert row in client.get(f"{listed}UNDECIDED").content.decode()
+    assert row not in client.get(f"{listed}PAUSED").content.decode()
+
+
 def test_columns_are_set_aside_from_the_page(changed: Table, browse: Any) -> None:
     client = browse("root")
     address = reverse(
