@@ -45,6 +45,7 @@ from ingest.planning.facts import LOG
 from ingest.planning.plan import plan_from_json
 
 GONE = "gone"
+_NEEDED = "needs_resync"
 _NOT_SYNCED = (DRAFT, DISCOVERED, PROPOSED, RETIRED)
 
 
@@ -164,15 +165,33 @@ def _open_needed(table_id: int, event: Event) -> None:
         return
     trouble = Finding(
         FAILED,
-        cause="needs_resync",
+        cause=_NEEDED,
         message=Sentence("it needs a resync: %(why)s", why=pipeline.status_reason),
-        code="needs_resync",
-        hint="resync the table: readers keep the present copy until then; its settings"
-        " can let resyncs start automatically",
-        repair="resync",
+        code=_NEEDED,
         source=RESYNC,
+        **_what_helps(pipeline),
     )
     store.open_alert(table_id, trouble, at=event.at)
+
+
+def _what_helps(pipeline: Pipeline) -> dict[str, str]:
+    """Of one that needs a resync: hint and repair."""
+    if _is_gone(pipeline):
+        hint = Sentence(
+            "its source table was dropped: remove the table here, or restore it at the"
+            " source, discover again and resync the table"
+        )
+        return {"hint": hint, "repair": "remove"}
+    hint = Sentence(
+        "resync the table: readers keep the present copy until then; its settings"
+        " can let resyncs start automatically"
+    )
+    return {"hint": hint, "repair": "resync"}
+
+
+def _is_gone(pipeline: Pipeline) -> bool:
+    is_dropped = pipeline.source_table.status == VANISHED
+    return is_dropped and not shards.is_sharded(pipeline)
 
 
 def policy_changed(event: Event) -> None:
@@ -222,6 +241,8 @@ def _open_or_close(pipeline: Pipeline) -> None:
     lake_table = pipeline.lake_table_id
     if lake_table is None:
         return
+    needed = store.open_on(lake_table, {FAILED}).filter(code=_NEEDED)
+    needed.update(**_what_helps(pipeline))
     trouble = _about_columns(pipeline)
     if trouble is not None:
         store.open_alert(lake_table, trouble)

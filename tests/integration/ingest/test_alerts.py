@@ -17,6 +17,7 @@ from ingest.models import Pipeline, TableHealth
 from ingest.models.alerts import Alert, Presence
 from ingest.pipelines import removal, sync_job
 from ingest.pipelines.policies.store import change_table_policy
+from ingest.pipelines.transitions import lose_position
 from tests.doubles.launcher import Fault
 from tests.integration.catalog.asking import grants_now, problem
 from tests.integration.catalog.conftest import *  # noqa: F403  the same people
@@ -317,6 +318,36 @@ def test_other_columns_at_the_source_are_an_alert(world, table) -> None:
             assert told_of.hint.startswith("remove the table here, or restore it")
             assert told_of.repair == "remove"
     assert Alert.objects.get().count == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_dropped_first", [True, False])
+def test_no_resync_is_offered_of_a_table_that_was_dropped(
+    world, table, is_dropped_first
+) -> None:
+    """Until it is there again."""
+
+    def look(status: str) -> None:
+        row = Table.objects.filter(pk=world.pipeline("orders").source_table_id)
+        row.update(status=status)
+        for told in store.registered.altered:
+            told(row.all())
+
+    def advice() -> tuple[str, str]:
+        opened()
+        one = Alert.objects.get(kind="failed", code="needs_resync", closed_at=None)
+        return one.repair, one.hint.partition(":")[0]
+
+    Pipeline.objects.update(capture="log")
+    if is_dropped_first:
+        look("VANISHED")
+    lose_position(world.pipeline("orders"), reason="its log ended")
+    if not is_dropped_first:
+        assert advice() == ("resync", "resync the table")
+        look("VANISHED")
+    assert advice() == ("remove", "its source table was dropped")
+    look("DISCOVERED")
+    assert advice() == ("resync", "resync the table")
 
 
 @pytest.mark.django_db
