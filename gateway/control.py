@@ -26,6 +26,7 @@ from core.control_channel.framing import (
 from core.errors import SluiceError
 from core.sentences import Sentence
 from gateway.engines.port import EngineQuestions, EngineUnavailable, Progress
+from gateway.faults import waiting_for
 
 log = logging.getLogger(__name__)
 
@@ -288,6 +289,7 @@ class ControlListener:
             self._spawn(self._answer_source(message))
         elif kind == "progress":
             facts = {one.name: message[one.name] for one in fields(Progress)}
+            facts["waits_for"] = waiting_for(facts["waits_for"])
             self._progress[str(message["statement"])] = Progress(**facts)
             if len(self._progress) > STATEMENTS_TOLD:
                 self._progress.pop(next(iter(self._progress)))

@@ -1,4 +1,4 @@
-"""From an engine's error text to what a client may see. Pure.
+"""From an engine's texts to what a client may see. Pure.
 
 Spark's error class and SQLSTATE stay; stack traces, plans and storage addresses go.
 """
@@ -52,6 +52,25 @@ _LIMIT = re.compile(
 )
 _ABSENT = re.compile(r"The table or view ((?:`[^`]{1,255}`\.?){1,4}) cannot be found")
 _STATE = re.compile(r"SQLSTATE:?\s*([0-9A-Z]{5})")
+# as `SourcePlaces` and `PlanningPlaces` of the engine write them
+_WAITS = (
+    Sentence(
+        "waits for a connection to %(source)s: statements of yours have %(own)s of"
+        " %(most)s, those of others %(others)s"
+    ),
+    Sentence(
+        "waits to be planned: %(each)s other statements of this user are being planned,"
+        " and so many may be at once"
+    ),
+)
+
+
+def _pattern(message: str) -> re.Pattern[str]:
+    """Of the texts that it makes."""
+    return re.compile(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.+)", re.escape(message)))
+
+
+_WAITING = {_pattern(message): message for message in _WAITS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +112,14 @@ def clean(
     message = shown[:MAX_TEXT] or Sentence("the statement failed")
     # a sentence of the gateway stays one
     return Fault(given if message == given else message, state, error_code)
+
+
+def waiting_for(text: str) -> str:
+    """Why a statement waits in the engine, as a sentence where it is a known one."""
+    for pattern, message in _WAITING.items():
+        if found := pattern.fullmatch(text):
+            return Sentence(message, **found.groupdict())
+    return text
 
 
 def results_full() -> Fault:

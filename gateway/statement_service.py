@@ -250,6 +250,7 @@ class StatementService:
             **facts,
             "waits_for": facts["waits_for"] or waits_for or None,
             "progress": progress,
+            "sentences": facts["sentences"] | origins_in([waits_for]),
         }
 
     def _progress(self, statement: Statement) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 from catalog.access.principal_policy import ReadTables
 from gateway import statement_service
 from gateway.engines.port import EngineColumn
+from gateway.faults import waiting_for
 from gateway.hs2.values import TypeId
 from gateway.rows import ResultFile
 from tests.doubles.engine import FakeAnswer
@@ -96,7 +97,10 @@ def test_a_long_statement_is_202_and_can_be_cancelled(rest, gateway):
 
 
 def test_a_statement_that_waits_in_the_engine_tells_for_what(rest, gateway):
-    why = "waits for a connection to shop_pg"
+    why = waiting_for(
+        "waits for a connection to shop_pg: statements of yours have 4 of 4, those of"
+        " others 0"
+    )
     gateway.engine.answers = lambda sql: FakeAnswer(seconds=60, waits=why)
     ann = rest("ann")
     reply = ann.post(URL, {"sql": "select slow", "wait_seconds": 0}, format="json")
@@ -106,6 +110,8 @@ def test_a_statement_that_waits_in_the_engine_tells_for_what(rest, gateway):
     )
     assert (told["waits_for"], told["progress"]["tasks"]) == (why, 1)
     assert "waits_for" not in told["progress"]
+    chinese = ann.get(one, headers={"Accept-Language": "zh-hans"}).json()
+    assert chinese["waits_for"].startswith("正在等待与 shop_pg 的连接")
     assert ann.post(f"{one}:cancel").json()["waits_for"] is None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.sentences import Sentence
 from gateway.faults import (
     DISK_FULL,
     GENERAL,
@@ -11,6 +12,7 @@ from gateway.faults import (
     TOO_COMPLEX,
     clean,
     in_hive_format,
+    waiting_for,
 )
 
 MISSING = (
@@ -106,3 +108,20 @@ def test_files_that_were_removed_ask_to_run_it_again() -> None:
     assert "[FILES_REMOVED]" in fault.message
     of_the_engine = "/srv/engine/blockmgr-1/0c/temp (No such file or directory)"
     assert clean(raw.format(of_the_engine), lake="/srv/lake").sql_state == GENERAL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "waits for a connection to shop: statements of yours have 3 of 4, those of"
+        " others 1",
+        "waits to be planned: 2 other statements of this user are being planned, and so"
+        " many may be at once",
+    ],
+)
+def test_why_a_statement_waits_in_the_engine_is_a_sentence(text: str) -> None:
+    found = waiting_for(text)
+    assert found == text
+    assert isinstance(found, Sentence)
+    assert found.parameters
+    assert waiting_for(f"of a later engine: {text}") == f"of a later engine: {text}"
