@@ -1,5 +1,5 @@
 """The processes of an installation, as far as they are on record: by the pid files of
-this home, by the beat of the tick, and by what drivers and readers of logs report."""
+this home, by the beat of the tick, and by what drivers and followers report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROLES = {
     "tick": _("starts what is due: syncs, maintenance, alerts"),
     "driver_host": _("claims jobs and hands them to the Spark driver"),
     "driver": _("Spark driver: reads sources, writes the lake"),
-    "followers": _("starts a reader for each source whose log is followed"),
+    "followers": _("starts a follower for each source whose log is read"),
     "gateway": _("SQL of clients, pages and REST"),
     "engine-main": _("query engine: runs the SQL"),
     "supervisor": _("starts the others again when they end"),
@@ -61,16 +61,16 @@ def processes() -> list[Process]:
     """In a fixed number of statements."""
     noted = _noted(settings.SLUICE_HOME / "run")
     rows = SourceFollower.objects.select_related("datasource")
-    readers = {f"follower-{row.datasource_id}": row for row in rows}
+    followers = {f"follower-{row.datasource_id}": row for row in rows}
     running = DriverIncarnation.objects.filter(ended_at=None)
     driver = running.order_by("started_at").last()
-    beats = _beats(readers.values(), driver)
+    beats = _beats(followers.values(), driver)
     own = [name for name in ROLES if name in noted or name in beats]
-    others = sorted(noted.keys() - ROLES.keys() - readers.keys())
+    others = sorted(noted.keys() - ROLES.keys() - followers.keys())
     found = (_one(name, noted.get(name), beats.get(name)) for name in own)
     return [
         *(_driver(one, driver) if one.name == "driver" else one for one in found),
-        *(_reader(name, row, noted.get(name)) for name, row in readers.items()),
+        *(_follower(name, row, noted.get(name)) for name, row in followers.items()),
         *(_one(name, noted[name]) for name in others),
     ]
 
@@ -82,13 +82,13 @@ def _noted(run: Path) -> dict[str, ProcessIdentity]:
 
 
 def _beats(
-    readers: Iterable[SourceFollower], driver: DriverIncarnation | None
+    followers: Iterable[SourceFollower], driver: DriverIncarnation | None
 ) -> dict[str, datetime]:
     tick = Presence.objects.values_list("seen_at", flat=True)
     found = {
         "tick": tick.first(),
         "driver": (driver.heartbeat_at or driver.started_at) if driver else None,
-        "followers": max((row.written_at for row in readers), default=None),
+        "followers": max((row.written_at for row in followers), default=None),
     }
     return {name: at for name, at in found.items() if at is not None}
 
@@ -124,7 +124,7 @@ def _driver(one: Process, row: DriverIncarnation | None) -> Process:
     )
 
 
-def _reader(name: str, row: SourceFollower, noted: ProcessIdentity | None) -> Process:
+def _follower(name: str, row: SourceFollower, noted: ProcessIdentity | None) -> Process:
     does = gettext("reads the log of %(source)s, %(rate)s rows a second") % {
         "source": row.datasource.name,
         "rate": rounded(row.rows_per_second),

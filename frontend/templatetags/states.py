@@ -80,7 +80,7 @@ LOOKS = {
     "STOPPED": Look("idle", "stop", "stopped"),
     "STARTING": Look("info", "move", "starting", moves=True),
     "READY": Look("ok", "check", "ready"),
-    # readers of logs
+    # followers
     "following": Look("ok", "check", "following"),
     "starting": Look("info", "move", "starting", moves=True),
     "silent": Look("bad", "warn", "silent"),

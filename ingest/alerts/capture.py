@@ -109,7 +109,7 @@ def _findings(
 def _does_not_read(row: SourceFollower, why: str) -> Finding:
     return _finding(
         row.code or f"reader_{row.observed}",
-        "its log is not read since %(at)s, its reader is %(observed)s: %(why)s",
+        "its log is not read since %(at)s, its follower is %(observed)s: %(why)s",
         row.hint or "the reason names what it waits for",
         at=_at(row),
         observed=Sentence(row.observed),
@@ -127,7 +127,7 @@ def _running_out(row: SourceFollower) -> Finding:
         if more
         else "the source drops log that is not read yet: it keeps %(kept)s"
         " (status %(status)s)",
-        "find what holds its reader up, or let the source keep more"
+        "find what holds its follower up, or let the source keep more"
         " (PostgreSQL: max_slot_wal_keep_size, MariaDB:"
         " binlog_expire_logs_seconds); what it drops costs a resync of all tables"
         " that are read from its log",

@@ -297,7 +297,9 @@ class CaptureWaiting(Reply):
 
 
 class SourceLog(Reply):
-    kept_bytes = Count(help_text="that the source keeps for its reader", source="kept")
+    kept_bytes = Count(
+        help_text="that the source keeps for its follower", source="kept"
+    )
     safe_bytes = Count(
         allow_null=True,
         source="safe",

@@ -593,5 +593,6 @@ def _other_server(newest: Segment, server: str) -> TerminalError:
         server=newest.server,
         now=server,
         code="source_changed",
-        hint="bring that server back, or start its reader over, then resync its tables",
+        hint="bring that server back, or start its follower over, then resync its"
+        " tables",
     )

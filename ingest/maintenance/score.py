@@ -99,7 +99,7 @@ STOPPED: Mapping[str, tuple[int, str, str, Repair]] = {
         50,
         "log_lost",
         "the log that it follows is lost: nothing new is synced until you start its"
-        " reader over and resync the table",
+        " follower over and resync the table",
         "",
     ),
     "FAILING": (

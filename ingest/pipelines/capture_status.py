@@ -26,7 +26,7 @@ from ingest.planning.facts import LOG
 # A reader reports each second, and its host writes that.
 SILENT_AFTER = timedelta(seconds=45)
 SILENT = "silent"
-READER_STATES = ("stopped", "starting", "waiting", "following", "failed", SILENT)
+FOLLOWER_STATES = ("stopped", "starting", "waiting", "following", "failed", SILENT)
 NOT_FOLLOWED = "no table of this source is followed by its log"
 
 
@@ -102,7 +102,7 @@ def capture_status(principal: Principal, source: Datasource) -> CaptureStatus:
         code=row.code,
         hint=hint if is_whole else "",
         position=row.position or None,
-        lag_seconds=reader_lag(row, now) if is_followed else None,
+        lag_seconds=follower_lag(row, now) if is_followed else None,
         lag_bytes=row.log_behind if is_followed else None,
         rows_per_second=row.rows_per_second,
         heartbeat_at=row.heartbeat_at,
@@ -139,7 +139,7 @@ def observed_of(row: SourceFollower, now: datetime) -> tuple[str, str, str]:
     )
 
 
-def reader_lag(row: SourceFollower, now: datetime) -> float | None:
+def follower_lag(row: SourceFollower, now: datetime) -> float | None:
     """Seconds behind its source; None = not known. One that is hardly behind by bytes
     has all that was committed: a log grows without commits, too."""
     heard = row.heartbeat_at

@@ -150,7 +150,7 @@ def why_not_read(source: Datasource) -> str:
 
 
 def how_far_behind(source: Datasource) -> str:
-    """That its reader is far from where its log ends, with numbers; "" = it reads
+    """That its follower is far from where its log ends, with numbers; "" = it reads
     along, or nobody knows."""
     row = SourceFollower.objects.filter(datasource=source).first()
     if row is None or row.log_behind < READS_ALONG_BYTES:

@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ingest.models import Pipeline, SourceFollower, TableHealth
 from ingest.models.states import LIVE
-from ingest.pipelines.capture_status import READER_STATES, observed_of, reader_lag
+from ingest.pipelines.capture_status import FOLLOWER_STATES, follower_lag, observed_of
 from ingest.pipelines.selectors import pipelines_on_schedule
 
 # Upper ends; the last is "+Inf".
@@ -147,28 +147,30 @@ def _verification() -> Iterator[Metric]:
 
 
 def _captures() -> Iterator[Metric]:
-    """Of readers of sources' logs that shall run; few rows, one statement."""
+    """Of followers that shall run; few rows, one statement."""
     rows = SourceFollower.objects.filter(desired=SourceFollower.RUNNING)
-    now, counts = datetime.now(UTC), dict.fromkeys(READER_STATES, 0)
+    now, counts = datetime.now(UTC), dict.fromkeys(FOLLOWER_STATES, 0)
     sums = dict.fromkeys(("kept", "not_durable"), 0)
     lag, rate, waiting = 0.0, 0.0, 0
     for row in rows:
         observed, _, _ = observed_of(row, now)
         counts[observed] = counts.get(observed, 0) + 1
-        lag = max(lag, reader_lag(row, now) or 0.0)
+        lag = max(lag, follower_lag(row, now) or 0.0)
         rate += row.rows_per_second
         waiting += row.waiting_bytes
         sums["kept"] += row.log_kept
         sums["not_durable"] += row.log_behind
-    yield labelled("sluice_log_readers", "Readers of sources' logs", "state", counts)
-    yield single(
-        "sluice_log_lag_seconds_max", "Lag of the reader behind its source", lag
+    yield labelled(
+        "sluice_log_followers", "Followers of sources' logs", "state", counts
     )
-    yield single("sluice_log_rows_per_second", "Rows that readers make durable", rate)
+    yield single(
+        "sluice_log_lag_seconds_max", "Lag of the follower behind its source", lag
+    )
+    yield single("sluice_log_rows_per_second", "Rows that followers make durable", rate)
     yield single("sluice_log_waiting_bytes", "Bytes of segments in the lake", waiting)
     yield labelled(
         "sluice_source_log_bytes",
-        "Bytes of log that sources keep for readers, and of it not durable here",
+        "Bytes of log that sources keep for followers, and of it not durable here",
         "part",
         sums,
     )

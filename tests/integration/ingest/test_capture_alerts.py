@@ -222,15 +222,15 @@ def test_the_metrics_count_readers_by_state(followed: Any) -> None:
         for metric in gauges()
         for sample in metric.samples
     }
-    assert found["sluice_log_readers", "following"] == 1
-    assert found["sluice_log_readers", "silent"] == 0
+    assert found["sluice_log_followers", "following"] == 1
+    assert found["sluice_log_followers", "silent"] == 0
     assert found["sluice_source_log_bytes", "kept"] == 5
     assert found["sluice_log_waiting_bytes",] == 7
     change(written_at=timezone.now() - TWO_MINUTES)
     counts = {
         sample.labels["state"]: sample.value
         for metric in gauges()
-        if metric.name == "sluice_log_readers"
+        if metric.name == "sluice_log_followers"
         for sample in metric.samples
     }
     assert counts["silent"] == 1

@@ -94,7 +94,7 @@ def test_the_dashboard_shows_what_follows_the_logs_of_sources() -> None:
         target["expr"] for panel in panels() for target in panel["targets"]
     )
     for name in (
-        "sluice_log_readers",
+        "sluice_log_followers",
         "sluice_log_lag_seconds_max",
         "sluice_log_rows_per_second",
         "sluice_log_waiting_bytes",

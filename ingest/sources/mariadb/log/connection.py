@@ -42,7 +42,7 @@ _FATAL = 1236
 _GONE = ("Could not find first log", "impossible position", "purged", "not found")
 # Said to a reader that was superseded.
 _SAME_NUMBER = "same server_uuid/server_id"
-ANEW = Sentence("start its reader over, then resync its tables")
+ANEW = Sentence("start its follower over, then resync its tables")
 # Of a session: what a replica says of itself, and that it understands all there is.
 _SAYS = (
     "SET @master_binlog_checksum = @@global.binlog_checksum",

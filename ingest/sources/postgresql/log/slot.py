@@ -14,7 +14,7 @@ from core.sentences import Sentence
 from ingest.contract.source_positions import PostgresLog, lsn_of, lsn_text
 from ingest.sources.port import Row
 
-ANEW = Sentence("start its reader over, then resync its tables")
+ANEW = Sentence("start its follower over, then resync its tables")
 
 _MAKE = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
 _DROP = (
