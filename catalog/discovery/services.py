@@ -297,6 +297,8 @@ def _keep_tables(
     if job.done < len(job.payload["tables"]):
         return More()
     for name in job.cursor["gone"]:
+        # a tool may be swapping it: who looks later, at everything, is believed
+        start_discovery(datasource, by=job.requested_by)
         error = SluiceError(
             "table %(name)s is not at the source any more", name=name, code="table_gone"
         )

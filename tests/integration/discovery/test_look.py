@@ -60,14 +60,19 @@ def test_a_look_reads_one_table_and_leaves_the_rest(seen: Any, rung: Any) -> Non
     assert ended(services.start_look([after], by="ann")).report == {"changed": False}
 
 
-def test_a_look_at_a_table_that_is_gone_fails_and_changes_nothing(
+def test_a_look_at_a_table_that_is_gone_fails_and_leaves_that_to_a_discovery(
     seen: Any, rung: Any
 ) -> None:
+    """Of a table that is being swapped a look may find none."""
     with seen.link() as link:
         link.execute("DROP TABLE o")
     job = ended(services.start_look([table_of(seen, "o")], by="ann"))
     assert (job.state, job.error_code) == ("FAILED", "table_gone")
     assert table_of(seen, "o").status == "DISCOVERED"
+    begun = Job.objects.get(kind=services.DISCOVER, state="QUEUED")
+    assert (begun.subject, begun.requested_by) == (seen.datasource.name, "ann")
+    assert ended(begun).state == "SUCCEEDED"
+    assert table_of(seen, "o").status == "VANISHED"
 
 
 def test_many_tables_are_one_job_that_goes_on_where_it_died(
