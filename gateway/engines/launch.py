@@ -40,13 +40,15 @@ LOOK_SECONDS = 0.05
 # A start fills its metaspace without a collection of the whole heap, and is left alone
 # by the slower compiler, which takes what is called four times as often as by default.
 # Figures for jstat would wake it twenty times a second. Nobody asks log4j by JMX, and
-# to offer it is a fourth of its start.
+# to offer it is a fourth of its start. Spark makes names by the letters of the JVM's
+# language, and in Turkish upper case of `i` is no `I`.
 JAVA_OPTIONS = (
     "-XX:+UseSerialGC -Xss4m -XX:MetaspaceSize=160m -XX:MaxMetaspaceSize=320m "
     "-XX:ReservedCodeCacheSize=240m -Xshare:auto -XX:-UsePerfData "
     "-Dlog4j2.disable.jmx=true "
     "-XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=2400 "
     "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000 "
+    "-Duser.language=en -Duser.country=US "
     "-Dfile.encoding=UTF-8 -Duser.timezone=UTC -Djol.skipHotspotSAAttach=true"
 )
 # What Spark has its JVMs started with (its `JavaModuleOptions`).

@@ -11,12 +11,14 @@ from typing import Final
 # environment is enough) it is 48 MB, which adapters and compiled code share: when it is
 # full, classes fail to initialise, for as long as the JVM lives.
 CODE_CACHE_MB: Final = 240
+# Of the letters of another language Hudi and Spark make no names of their own: in
+# Turkish, upper case of `i` is no `I`, and no table is written at all.
 # Hudi measures objects with JOL, which else starts two more JVMs at the first merge:
 # they attach to ours and stop it to look at its layout. Figures for jstat would wake it
 # twenty times a second.
 EXECUTOR: Final = (
-    "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -Djol.skipHotspotSAAttach=true"
-    " -XX:-UsePerfData"
+    "-Duser.language=en -Duser.country=US -Duser.timezone=UTC"
+    " -Dfile.encoding=UTF-8 -Djol.skipHotspotSAAttach=true -XX:-UsePerfData"
     f" -XX:ReservedCodeCacheSize={CODE_CACHE_MB}m -XX:+SegmentedCodeCache"
 )
 # What is larger than half a region may begin a collection of the whole heap: buffers of

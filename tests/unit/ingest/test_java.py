@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 
@@ -30,6 +31,21 @@ def test_a_compiler_of_fewer_tiers_leaves_the_code_cache_as_large() -> None:
 @pytest.mark.parametrize("options", [driver_options("/scratch"), JAVA_OPTIONS])
 def test_a_jvm_at_rest_is_not_woken_for_figures_that_nobody_reads(options: str) -> None:
     assert _wakes_a_second(options) < 5
+
+
+@pytest.mark.parametrize("options", [driver_options("/scratch"), JAVA_OPTIONS])
+def test_a_machine_of_another_language_changes_no_names(options: str) -> None:
+    """Hudi finds its own settings by upper case: OPTİMİSTİC_CONCURRENCY_CONTROL."""
+    turkish = "-Duser.language=tr -Duser.country=TR"
+    command = ["java", *shlex.split(options), "-XshowSettings:locale", "-version"]
+    said = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "JDK_JAVA_OPTIONS": turkish},
+    )
+    assert "default locale = English" in said.stderr
 
 
 def _wakes_a_second(options: str) -> float:
