@@ -276,6 +276,15 @@ def test_a_source_s_page_says_what_the_source_sees(world, browse):
     assert "5 s; then the job releases everything" in text
 
 
+def test_a_source_s_page_says_which_tables_are_gone(world, browse):
+    from catalog.models import Table
+
+    rows = Table.objects.filter(pk=world.source_tables["free"].pk)
+    rows.update(status="VANISHED", status_reason="the last discovery did not find it")
+    text = browse("root").get("/sources/shop").content.decode()
+    assert text.count("The last discovery did not find it") == 1
+
+
 @pytest.mark.parametrize(
     "path", ["/sources", "/sources/shop", "/sources/shop/pipeline"]
 )
