@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.object_store import ObjectStore
 
 __all__ = ["product"]  # the fixture of the whole running product
-pytest_plugins = ["tests.long_tests", "tests.durations"]
+pytest_plugins = ["tests.long_tests"]
 
 HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 # An example that takes long says something about the machine only.

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from config.toolchain import durations, slices
+from config.toolchain import slices
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
@@ -302,13 +302,10 @@ def main(arguments: list[str]) -> int:
         long = slices.ALL
         os.environ.setdefault("SLUICE_ACCEPTANCE_ROWS", "1000000")
     name_slice(long)
-    durations.forget()
     started = time.monotonic()
     failed = run_side_by_side(all_steps(missing, long))
     seconds = time.monotonic() - started
-    for line in durations.over_budget(durations.read(), durations.read_budgets()):
-        say(line)
-    say(durations.of_the_whole(seconds))
+    say(f"-- all of it: {seconds:.0f} s")
     for one in missing:
         names = ", ".join(one.tests)
         say(f"NOT TESTED: {names} (apt-get install {one.package})")

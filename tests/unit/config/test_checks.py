@@ -48,7 +48,6 @@ def test_exit_code_and_last_lines(
     monkeypatch.setattr(checks, "may_install", lambda: may_install)
     monkeypatch.setattr(checks, "install", lambda found: None)
     monkeypatch.setattr(checks, "run", lambda step, speaking=None: good)
-    monkeypatch.setattr(checks.durations, "forget", lambda: None)
     assert checks.main([]) == code
     said = capsys.readouterr().out
     for line in lines:
