@@ -52,7 +52,7 @@ def test_a_transaction_in_one_event() -> None:
     made = Decoder(lambda table: None)
     assert made.decode(FIRST) == (Format("8.0.28", 0),)
     begun, table, whole = made.decode(PAYLOAD)
-    assert begun == Begin("", 1_646_406_641_000_000)
+    assert begun == Begin(1_646_406_641_000_000)
     assert whole == Commit(1_646_406_641_000_000)
     assert isinstance(table, TableMap)
     assert (table.schema, table.name) == ("demo", "movies")

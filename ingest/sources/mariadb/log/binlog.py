@@ -32,7 +32,6 @@ INSERT, UPDATE, DELETE, MOVED, TRUNCATE = range(5)
 HEAD = struct.Struct("<IBIIIH")
 _QUERY = struct.Struct("<IIBHH")
 _GTID = struct.Struct("<QIB")
-_MYSQL_GTID = struct.Struct("<B16sq")
 _PREPARED = struct.Struct("<BIII")
 _CHECKSUM = struct.Struct("<I")
 _SAID = struct.Struct("<H")
@@ -71,10 +70,8 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A transaction. gtid: domain-server-number, or server:number of MySQL; "" = it has
-    none, or one with a tag. Times are microseconds since 1970, in whole seconds."""
+    """A transaction. Times are microseconds since 1970, in whole seconds."""
 
-    gtid: str
     committed: int
 
 
@@ -118,7 +115,6 @@ class Statement:
 
     database: str
     text: str
-    gtid: str
     committed: int
     is_within: bool
     is_strict: bool = False
@@ -189,7 +185,6 @@ class Decoder:
         self._prepared: dict[str, tuple[Name, ...]] = {}
         self._missing: set[Name] = set()
         self._is_within = self._is_taken = self._is_not_done = False
-        self._gtid = ""
         self._is_summed: bool | None = None
         self._is_mariadb = False
         self.size = 0
@@ -293,16 +288,11 @@ class Decoder:
     def _begin_by_number(self, kind: int, event: bytes) -> tuple[What, ...]:
         if self._is_within:
             _refuse(event, Sentence("a transaction within another one"))
-        self._gtid, self._is_not_done = "", False
-        if kind == 34 or kind == 42:  # none, or one with a tag
-            return ()
-        if kind == 33:
-            _, server, number = _MYSQL_GTID.unpack_from(event, HEAD.size)
-            self._gtid = f"{_uuid(server)}:{number}"
+        self._is_not_done = False
+        if kind != 162:  # a number of MySQL's, or that there is none
             return ()
         self._is_mariadb = True
-        number, domain, flags = _GTID.unpack_from(event, HEAD.size)
-        self._gtid = f"{domain}-{HEAD.unpack_from(event)[2]}-{number}"
+        _number, _domain, flags = _GTID.unpack_from(event, HEAD.size)
         more = HEAD.size + _GTID.size + (8 if flags & _GROUPED else 0)
         self._is_not_done = len(event) > more and bool(event[more] & _NOT_DONE)
         # what stands alone is a statement, and has no end
@@ -314,18 +304,18 @@ class Decoder:
         self._is_within, self._is_taken = True, False
         self._touched, self._savepoints = {}, {}
         self._numbers.clear()
-        return Begin(self._gtid, _when(event))
+        return Begin(_when(event))
 
     def _end(self, event: bytes) -> Commit:
         if not self._is_within:
             _refuse(event, Sentence("a commit of no transaction"))
-        self._is_within, self._gtid = False, ""
+        self._is_within = False
         return Commit(_when(event))
 
     def _undone(self) -> Rollback:
         for rows, count in self._touched.values():
             del rows.ops[count:], rows.values[count:]
-        self._is_within, self._gtid, self._touched = False, "", {}
+        self._is_within, self._touched = False, {}
         return Rollback(not self._is_taken)
 
     def _query(self, kind: int, event: bytes) -> tuple[What, ...]:
@@ -366,12 +356,11 @@ class Decoder:
     def _statement(
         self, event: bytes, text: str, database: str, said: bytes
     ) -> Statement:
-        gtid, is_within = self._gtid, self._is_within
-        if not is_within:
-            self._gtid = ""
-            text = "" if self._is_not_done else text
+        is_within = self._is_within
+        if self._is_not_done and not is_within:
+            text = ""
         session = is_strict(said), quoting_of(said)
-        return Statement(database, text, gtid, _when(event), is_within, *session)
+        return Statement(database, text, _when(event), is_within, *session)
 
     def _back_to(self, savepoint: str) -> tuple[What, ...]:
         """A server leaves out of its log what was rolled back, unless it is between
@@ -394,12 +383,10 @@ class Decoder:
         if verb in ("START", "BEGIN"):
             return () if self._is_within else (self._begin(event),)
         if verb == "COMMIT":
-            self._gtid = ""
             reason = Sentence("a transaction of several servers (XA) wrote to it")
             tables = self._prepared.pop(name, None)
             return () if tables == () else self._missed(tables, reason)
         if verb == "ROLLBACK":
-            self._gtid = ""
             self._prepared.pop(name, None)
         return ()
 
@@ -556,11 +543,6 @@ def _is_whole(head: bytes, width: int) -> bool:
 def _when(event: bytes) -> int:
     when: int = HEAD.unpack_from(event)[0]
     return when * 1_000_000
-
-
-def _uuid(data: bytes) -> str:
-    text = data.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def _sum_of(event: bytes) -> bytes:
