@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.sources.mariadb.log.binlog import Begin, Commit, Decoder, Format
+from ingest.sources.mariadb.log.binlog import Begin, Commit, Decoder
 from ingest.sources.mariadb.log.table_map import TableMap, table_map
 
 # A transaction in one event, of MySQL 8.0.28 with binlog_transaction_compression, and
@@ -50,9 +50,9 @@ TYPES = bytes.fromhex(
 
 def test_a_transaction_in_one_event() -> None:
     made = Decoder(lambda table: None)
-    assert made.decode(FIRST) == (Format("8.0.28", 0),)
+    assert made.decode(FIRST) == ()
     begun, table, whole = made.decode(PAYLOAD)
-    assert begun == Begin(1_646_406_641_000_000)
+    assert begun == Begin()
     assert whole == Commit(1_646_406_641_000_000)
     assert isinstance(table, TableMap)
     assert (table.schema, table.name) == ("demo", "movies")

@@ -20,7 +20,6 @@ from ingest.sources.postgresql.log.pgoutput import (
     Begin,
     Commit,
     Decoder,
-    Message,
     Relation,
     RelationColumn,
 )
@@ -235,8 +234,8 @@ def test_the_partition_of_a_row_is_described_behind_its_table() -> None:
 def test_what_stands_between_rows() -> None:
     made = Decoder(lambda relation: (0,))
     said = b"M" + struct.pack(">BQ", 0, 99) + b"sluice\0" + struct.pack(">I", 2) + b"hi"
-    assert made.decode(said) == Message(99, "sluice", b"hi")
-    for other in (b"O" + bytes(8) + b"origin\0", b"Y" + bytes(4) + b"public\0mood\0"):
+    origin, type_ = b"O" + bytes(8) + b"origin\0", b"Y" + bytes(4) + b"public\0mood\0"
+    for other in (said, origin, type_):
         assert made.decode(other) is None
 
 
@@ -273,7 +272,6 @@ def test_a_row_of_the_most_columns() -> None:
         (BEGIN, TABLE, change("I", b"N", b"\0\3t\xff\xff\xff\xff")),
         (BEGIN, TABLE, b"T" + struct.pack(">IBI", 2, 0, OID)),
         (BEGIN, b"T" + struct.pack(">IBI", 1, 0, OID)),
-        (b"M" + struct.pack(">BQ", 0, 99) + b"x\0" + struct.pack(">I", 9) + b"hi",),
         (b"R" + struct.pack(">I", OID) + b"\xff\0t\0d\0\0",),
     ],
 )

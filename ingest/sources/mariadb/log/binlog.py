@@ -70,14 +70,13 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A transaction. Times are microseconds since 1970, in whole seconds."""
-
-    committed: int
+    """A transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The transaction is whole: behind this event reading goes on."""
+    """The transaction is whole: behind this event reading goes on. committed: when,
+    microseconds since 1970, in whole seconds."""
 
     committed: int
 
@@ -96,15 +95,6 @@ class Rotate:
 
     file: str
     offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """How the events that follow are written; a file's first. made: when the server
-    started with it, seconds since 1970, 0 = it did not."""
-
-    server: str
-    made: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +120,7 @@ class Missed:
     reason: str
 
 
-What = Begin | Commit | Rollback | Rotate | Format | Statement | Missed | TableMap
+What = Begin | Commit | Rollback | Rotate | Statement | Missed | TableMap
 
 
 @dataclass(slots=True)
@@ -277,13 +267,12 @@ class Decoder:
         return ()
 
     def _format(self, event: bytes) -> tuple[What, ...]:
-        version, server, made, head = struct.unpack_from("<H50sIB", event, HEAD.size)
+        version, server, _made, head = struct.unpack_from("<H50sIB", event, HEAD.size)
         if version != 4 or head != HEAD.size:
             _refuse(event, Sentence("a log of version %(version)s", version=version))
-        found = Format(server.rstrip(b"\0").decode(), made)
-        self._is_mariadb |= "mariadb" in found.server.lower()
+        self._is_mariadb |= b"mariadb" in server.lower()
         # a server that died within a transaction begins the next file without its end
-        return (self._undone(), found) if self._is_within else (found,)
+        return (self._undone(),) if self._is_within else ()
 
     def _begin_by_number(self, kind: int, event: bytes) -> tuple[What, ...]:
         if self._is_within:
@@ -304,7 +293,7 @@ class Decoder:
         self._is_within, self._is_taken = True, False
         self._touched, self._savepoints = {}, {}
         self._numbers.clear()
-        return Begin(_when(event))
+        return Begin()
 
     def _end(self, event: bytes) -> Commit:
         if not self._is_within:

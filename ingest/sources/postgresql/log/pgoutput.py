@@ -25,7 +25,6 @@ _COMMIT = struct.Struct(">xBQQq")
 _RELATION = struct.Struct(">xI")
 _COLUMN = struct.Struct(">Ii")
 _TRUNCATED = struct.Struct(">xIB")
-_MESSAGE = struct.Struct(">xBQ")
 _COUNT = struct.Struct(">H")
 _LENGTH = struct.Struct(">I")
 
@@ -92,15 +91,6 @@ class Commit:
     commit: int
     end: int
     committed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What `pg_logical_emit_message` wrote."""
-
-    place: int
-    prefix: str
-    content: bytes
 
 
 @dataclass(slots=True)
@@ -184,7 +174,7 @@ class Decoder:
         """Whether a transaction has begun whose commit has not come."""
         return self._xid >= 0
 
-    def decode(self, message: bytes) -> Begin | Commit | Relation | Message | None:
+    def decode(self, message: bytes) -> Begin | Commit | Relation | None:
         """Rows are kept for `take`; what else happened is returned."""
         try:
             kind = message[0]
@@ -305,15 +295,13 @@ class Decoder:
             self.last = self._begun
         return Commit(commit, end, committed + _EPOCH)
 
-    def _other(self, kind: int, message: bytes) -> Relation | Message | None:
+    def _other(self, kind: int, message: bytes) -> Relation | None:
         if kind == 82:
             return self._relation(message)
         if kind == 84:
             self._truncate(message)
             return None
-        if kind == 77:
-            return _message(message)
-        if kind not in (79, 89):  # origins, types
+        if kind not in (77, 79, 89):  # messages of programs, origins, types
             _refuse(message, Sentence("an unknown kind"))
         return None
 
@@ -399,19 +387,6 @@ def _relation(message: bytes, named: Named, at: int) -> Relation:
     if at != len(message):
         _refuse(message, Sentence("a table that ends at %(at)s", at=at))
     return Relation(named.oid, named.schema, named.name, identity, tuple(columns))
-
-
-def _message(message: bytes) -> Message:
-    _, place = _MESSAGE.unpack_from(message)
-    prefix, at = _text(message, _MESSAGE.size)
-    (length,) = _LENGTH.unpack_from(message, at)
-    content = message[at + 4 :]
-    if len(content) != length:
-        _refuse(
-            message,
-            Sentence("%(length)s bytes of content were expected", length=length),
-        )
-    return Message(place, prefix, content)
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:
