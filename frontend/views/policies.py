@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -10,9 +13,10 @@ from django.utils.translation import gettext
 
 from catalog.access.enforcement import require
 from catalog.access.policy import Privilege
+from catalog.api.etag import content_tag
 from catalog.selectors.lookups import table_for
 from catalog.selectors.tables import database_for, databases_for
-from core.errors import SluiceError
+from core.errors import SluiceError, StaleState
 from frontend.forms.policy import PolicyForm
 from frontend.pages import PageRequest, page
 from frontend.reading.schedules import schedule_words
@@ -61,6 +65,7 @@ def _form_page(
             return redirect(request.get_full_path())
     context |= {
         "level": level,
+        "tag": content_tag(level.given),
         "source": level.source,
         "form": form,
         "error": error,
@@ -73,8 +78,21 @@ def _form_page(
 
 
 def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
-    is_changed = level.change(form.change(), tag=request.POST.get("tag", ""))
-    message = (
-        gettext("Settings saved.") if is_changed else gettext("Nothing was changed.")
-    )
+    def require_same(given: Mapping[str, Any]) -> None:
+        if content_tag(given) != request.POST.get("tag"):
+            raise StaleState(
+                gettext(
+                    "another user changed these settings since you opened this page"
+                ),
+                hint=gettext(
+                    "look at what counts now, and save again if it is still right"
+                ),
+            )
+
+    change = form.change()
+    if not level.has_syncs:
+        change.pop("schedule", None)
+    if change:
+        level.change(change, require_same=require_same)
+    message = gettext("Settings saved.") if change else gettext("Nothing was changed.")
     messages.success(request, message)

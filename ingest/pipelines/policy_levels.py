@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +13,7 @@ from catalog.access import audit
 from catalog.access.policy import Securable
 from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
-from core.errors import NotFound, StaleState
+from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.models import Pipeline
 from ingest.pipelines.policies.policy import Effective, effective
@@ -48,11 +46,6 @@ class Settings:
     def has_syncs(self) -> bool:
         return self.pipeline is None or self.pipeline.capture == "timestamp"
 
-    @property
-    def tag(self) -> str:
-        """Changes when another user changes this level."""
-        return _tag(self.given)
-
     def runs(self, now: datetime) -> list[datetime]:
         due = self.pipeline.due_at if self.pipeline else None
         found = [due] if due and due > now else []
@@ -60,25 +53,20 @@ class Settings:
         more = RUNS - len(found)
         return [*found, *next_runs(self.counts.schedule, after, more)]
 
-    def change(self, patch: Mapping[str, Any], *, tag: str) -> bool:
-        """Whether anything was changed. StaleState when the level is another than the
-        one whose `tag` the caller has seen."""
-        if not self.has_syncs:
-            patch = {key: value for key, value in patch.items() if key != "schedule"}
+    def change(
+        self,
+        patch: Any,
+        *,
+        require_same: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        """require_same: refuses what the level gives now if the caller saw another."""
         with transaction.atomic():
-            if _tag(self._given_now()) != tag:
-                raise StaleState(
-                    "another user changed these settings since you opened this page",
-                    hint="look at what counts now, and save again if it is still right",
-                )
-            if not patch:
-                return False
+            require_same(self._given_now())
             if self.pipeline is not None:
                 change_table_policy(self.pipeline, patch)
             else:
                 change_policy(self.source, self.database, patch)
             audit.record("policy.change", on=str(self.on), change=dict(patch))
-        return True
 
     def _given_now(self) -> Mapping[str, Any]:
         """As it is stored, locked until the transaction ends."""
@@ -90,15 +78,14 @@ class Settings:
         return given_at(self.source, self.database)
 
 
-def _tag(given: Mapping[str, Any]) -> str:
-    text = json.dumps(dict(given), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def of_table(table: Table) -> Settings:
-    pipeline = pipeline_of(table.pk) if table.kind == Table.LAKE else None
+    pipeline = pipeline_of(table.pk)
     if pipeline is None:
-        raise NotFound("this table is not synced, so it has no settings")
+        raise InvalidRequest(
+            "this table is not synced, so it has no settings",
+            code="not_onboarded",
+            hint="give the name of its lake table, or onboard it first",
+        )
     database = pipeline.source_table.database
     policies = Policies([database.datasource_id])
     return Settings(

@@ -21,7 +21,7 @@ def pipeline(world) -> Pipeline:
 
 
 def sent(client, at: str, **more: str):
-    tag = client.get(at).context["level"].tag
+    tag = client.get(at).context["tag"]
     return client.post(at, {"tag": tag, **more})
 
 
