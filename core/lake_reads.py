@@ -21,6 +21,8 @@ READ_SETTINGS: Mapping[str, str] = {
     # to the list of values that a file has of a column, -0.0 is another one than 0.0:
     # it would pass over rows that are equal to what is asked for
     "spark.hadoop.parquet.filter.dictionary.enabled": "false",
+    # by statistics that we have not; it would warn of that at each read
+    "hoodie.enable.data.skipping": "false",
     # Hudi puts each list of a table's files into a cache of Spark's that all sessions
     # share and nobody asks again: up to 250 MB of the heap, the newest of them
     "spark.sql.hive.filesourcePartitionFileCacheSize": "0",

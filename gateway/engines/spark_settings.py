@@ -81,7 +81,6 @@ def _sql_settings(run_dir: Path, cores: int) -> Mapping[str, str]:
         "spark.sql.thriftserver.ui.retainedSessions": "20",
         "spark.sql.ui.retainedExecutions": "20",
         "hoodie.metadata.enable": "false",
-        "hoodie.enable.data.skipping": "false",
         "hoodie.embed.timeline.server": "false",
         **READ_SETTINGS,
     }

@@ -244,7 +244,7 @@ def service_options(
         # which instant cleaning goes down to is given to it (`keeping`), and it looks
         # at all partitions: the instants that would name some are archived
         "hoodie.clean.commits.retained": "1",
-        "hoodie.cleaner.incremental.mode": "false",
+        "hoodie.clean.incremental.enabled": "false",
         "hoodie.keep.min.commits": str(ARCHIVED_DOWN_TO),
         "hoodie.keep.max.commits": str(ARCHIVED_DOWN_TO + 1),
     }
