@@ -114,12 +114,7 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The lake type as text ("" = not synced, then `reason` says why).
-
-    cannot_hold  values of the source's type that the lake type has no place for;
-                 "" = none. They need a choice: null (counted) or the string type.
-    """
+    """The lake type as text ("" = not synced, then `reason` says why)."""
 
     type: str
     reason: str = ""
-    cannot_hold: str = ""

@@ -62,7 +62,7 @@ def lake_type(source_type: str) -> Mapped:
     lake = _lake(name, numbers, is_unsigned=is_unsigned)
     if not lake:
         return Mapped("", reason=_unsupported_reason(source_type))
-    return Mapped(lake, cannot_hold=cannot_hold(source_type, lake))
+    return Mapped(lake)
 
 
 def cannot_hold(source_type: str, lake: str) -> str:

@@ -95,7 +95,7 @@ def lake_type(source: SourceType) -> Mapped:
     name, found = _scalar(source.text, source.kind)
     if not name:
         return Mapped("", reason=found)
-    return Mapped(name, cannot_hold=cannot_hold(source.text, name))
+    return Mapped(name)
 
 
 def cannot_hold(source_type: str, lake: str) -> str:
@@ -131,8 +131,7 @@ def _array(source: SourceType) -> Mapped:
     if source.dimensions > 1:
         # The lake's arrays have one dimension; PostgreSQL's text tells them all.
         return Mapped("string")
-    lake = f"array<{name}>"
-    return Mapped(lake, cannot_hold=cannot_hold(f"{source.element}[]", lake))
+    return Mapped(f"array<{name}>")
 
 
 def _scalar(text: str, kind: str) -> tuple[str, str]:

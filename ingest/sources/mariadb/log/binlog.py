@@ -100,13 +100,11 @@ class Rotate:
 @dataclass(frozen=True, slots=True)
 class Statement:
     """What was done without rows: a definition, or a change that was logged as a
-    statement. is_within: a transaction is open, else it is one by itself. is_strict:
-    its session let no value be changed to fit its column."""
+    statement. is_strict: its session let no value be changed to fit its column."""
 
     database: str
     text: str
     committed: int
-    is_within: bool
     is_strict: bool = False
     quoting: Quoting = BY_DEFAULT
 
@@ -345,11 +343,10 @@ class Decoder:
     def _statement(
         self, event: bytes, text: str, database: str, said: bytes
     ) -> Statement:
-        is_within = self._is_within
-        if self._is_not_done and not is_within:
+        if self._is_not_done and not self._is_within:
             text = ""
         session = is_strict(said), quoting_of(said)
-        return Statement(database, text, _when(event), is_within, *session)
+        return Statement(database, text, _when(event), *session)
 
     def _back_to(self, savepoint: str) -> tuple[What, ...]:
         """A server leaves out of its log what was rolled back, unless it is between

@@ -29,7 +29,7 @@ _ONE = frozenset({FLOAT, DOUBLE, BLOB, COMPRESSED_BLOB, GEOMETRY, JSON, VECTOR})
 _ONE |= {TIMESTAMP, DATETIME, TIME}
 # Parts of the optional metadata.
 _SIGNS, _CHARSET, _CHARSETS, _NAMES, _SETS, _ENUMS = range(1, 7)
-_KEY, _PREFIX_KEY, _LIST_CHARSET, _LIST_CHARSETS = range(8, 12)
+_LIST_CHARSET, _LIST_CHARSETS = 10, 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,6 @@ class LogColumn:
     digits: int = 0
     is_unsigned: bool = False
     is_nullable: bool = True
-    is_key: bool = False
     collation: int = 0
     words: tuple[bytes, ...] = ()
 
@@ -98,7 +97,6 @@ def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
     unsigned = _signs(_places(kinds, _NUMBERS), parts.get(_SIGNS, b""))
     collations = _collations(kinds, texts, parts)
     words = _words(kinds, parts)
-    key = _key(parts)
     if len(names) != count:
         raise ValueError(
             Sentence(
@@ -113,7 +111,6 @@ def table_map(body: bytes, *, is_mariadb: bool) -> TableMap:
             *described[n],
             is_unsigned=n in unsigned,
             is_nullable=bool(nullable >> n & 1),
-            is_key=n in key,
             collation=collations.get(n, 0),
             words=words.get(n, ()),
         )
@@ -247,9 +244,3 @@ def _lists(data: bytes) -> Iterator[tuple[bytes, ...]]:
             words.append(data[at : at + size])
             at += size
         yield tuple(words)
-
-
-def _key(parts: dict[int, bytes]) -> set[int]:
-    if _PREFIX_KEY in parts:
-        return set(list(_numbers(parts[_PREFIX_KEY]))[::2])
-    return set(_numbers(parts.get(_KEY, b"")))
