@@ -19,7 +19,8 @@ from ingest.maintenance.repair_previews import Preview, waits_for_a_job
 from ingest.models import Pipeline
 from ingest.pipelines import gone_shards
 from ingest.pipelines.capture_change import plan_by_cursor, plan_by_log
-from ingest.pipelines.policies.store import Policies
+from ingest.pipelines.policies.schedule import Manual, translatable
+from ingest.pipelines.policies.store import Policies, policy_of
 from ingest.pipelines.schema_diff import source_changed, to_leave_out
 from ingest.pipelines.table_commands import goes_on_loading
 from ingest.pipelines.transitions import locked_pipeline, pipeline_of
@@ -126,9 +127,23 @@ def preview_follow_cursor(table: Table, *, cursor: str = "") -> Preview:
             "leave %(cursor)s as it was: a verification from time to time tells them",
             cursor=then.cursor,
         ),
+        _synced_from_then_on(pipeline),
         Sentence("If it fails, the table follows its log as before"),
     )
     return Preview(str(table), "follow-cursor", (), will)
+
+
+def _synced_from_then_on(pipeline: Pipeline) -> Sentence:
+    schedule = policy_of(pipeline).schedule
+    if isinstance(schedule, Manual):
+        return Sentence(
+            "It has no schedule: from then on its rows change with a sync on request "
+            "only, until you give it one"
+        )
+    return Sentence(
+        "From then on it is synced by its schedule: %(schedule)s",
+        schedule=translatable(schedule),
+    )
 
 
 def preview_follow_log(table: Table) -> Preview:

@@ -183,6 +183,23 @@ def test_back_to_a_cursor_without_a_load(logged: Any, admin: Any) -> None:
     assert len(syncs(logged)) == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("manual", "It has no schedule"),
+        ({"every_seconds": 300}, "synced by its schedule: Every 5 minutes"),
+    ],
+)
+def test_the_way_back_says_what_brings_rows_from_then_on(
+    logged: Any, admin: Any, given: Any, words: str
+) -> None:
+    """A log brings them by itself, a cursor does not."""
+    Pipeline.objects.update(policy={"schedule": given})
+    path = f"tables/{logged.lake('orders').pk}:follow-cursor"
+    said = admin("POST", path, {"dry_run": True})
+    assert words in " ".join(said.json()["will"])
+
+
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_what_the_lake_has_decides(
     logged: Any, monkeypatch: pytest.MonkeyPatch, is_committed: bool
