@@ -26,11 +26,12 @@ _END_HOLDER = (
     " WHERE slot_name = %s AND active"
 )
 _LOOK = """
-SELECT plugin, nullif(database, current_database())::text, active,
+SELECT plugin, coalesce(nullif(database, current_database())::text, ''), active,
   coalesce(confirmed_flush_lsn, '0/0')::text, coalesce(wal_status, 'lost'),
   coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-    ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, safe_wal_size
-FROM pg_replication_slots WHERE slot_name = %s
+    ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, safe_wal_size,
+  coalesce(to_jsonb(s) ->> 'invalidation_reason', '')
+FROM pg_replication_slots s WHERE slot_name = %s
 """
 
 
@@ -42,6 +43,7 @@ class Slot:
     left       bytes that may come before it is lost; None = without a limit
     status     the server's word for that (wal_status)
     elsewhere  the database that it is of, where another one answers by our name for it
+    lost_by    why it is lost, as PostgreSQL 17 and later say it
     """
 
     confirmed: int
@@ -51,6 +53,7 @@ class Slot:
     left: int | None
     status: str
     elsewhere: str = ""
+    lost_by: str = ""
 
 
 def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
@@ -59,7 +62,7 @@ def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
     found = connection.execute(_LOOK, [name]).fetchone()
     if found is None:
         return None
-    plugin, elsewhere, is_active, confirmed, state, kept, left = found
+    plugin, elsewhere, is_active, confirmed, state, kept, left, lost_by = found
     if plugin != "pgoutput":
         raise InvalidRequest(
             "the slot %(slot)s at the source is used for something else (%(plugin)s)",
@@ -71,7 +74,7 @@ def read_slot(connection: psycopg.Connection[Row], name: str) -> Slot | None:
     is_lost = state == "lost"
     confirmed = lsn_of(confirmed)
     return Slot(
-        confirmed, bool(is_active), is_lost, int(kept), left, state, elsewhere or ""
+        confirmed, bool(is_active), is_lost, int(kept), left, state, elsewhere, lost_by
     )
 
 
@@ -93,8 +96,9 @@ def kept_slot(slot: Slot | None, name: str, after: PostgresLog) -> Slot:
         why = Sentence("its replication slot %(slot)s is gone", slot=name)
     elif slot.is_lost:
         why = Sentence(
-            "the server gave its replication slot %(slot)s up (wal_status lost)",
+            "the server gave its replication slot %(slot)s up (%(why)s)",
             slot=name,
+            why=slot.lost_by or "wal_status lost",
         )
     elif slot.confirmed > after.lsn:
         why = Sentence(
