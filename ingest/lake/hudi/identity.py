@@ -8,8 +8,6 @@ every write. It must not know paths, leases or jobs.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,12 +56,6 @@ class TableIdentity:
     metadata_table: bool = False
     lock_provider: str = LOCK_PROVIDER
     partial_update_mode: str = ""
-
-    @property
-    def digest(self) -> str:
-        """16 hex digits that are equal exactly when the identities are equal."""
-        text = json.dumps(self.to_data(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_data(self) -> dict[str, Any]:
         data: dict[str, Any] = as_data(self)

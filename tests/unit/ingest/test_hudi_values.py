@@ -83,7 +83,6 @@ def test_drift_names_both_values_of_every_field() -> None:
         (sentence,) = drift(IDENTITY, other)
         assert repr(value) in sentence
         assert repr(getattr(IDENTITY, name)) in sentence
-        assert other.digest != IDENTITY.digest
     assert drift(IDENTITY, IDENTITY) == ()
 
 
