@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -169,7 +170,7 @@ def put_off(request: Any, world: Any, monkeypatch: Any, now: datetime) -> Any:
 
 def try_at(at: datetime, monkeypatch: Any) -> list[str]:
     """The job is tried then; what alerts say of that."""
-    monkeypatch.setattr(moves, "_now", lambda: at)
+    monkeypatch.setattr(moves, "timezone", SimpleNamespace(now=lambda: at))
     attempts.claim_queued()
     return opened(at)
 
