@@ -28,7 +28,11 @@ SELECT pg_is_in_recovery(), current_setting('wal_level'),
            - (SELECT count(*) FROM pg_catalog.pg_stat_replication)
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
 """
-DURABILITY = "SELECT current_setting('fsync')"
+# The second came with PostgreSQL 18.
+KEEPING = (
+    "SELECT current_setting('fsync'),"
+    " coalesce(current_setting('idle_replication_slot_timeout', true), '0')"
+)
 # Of the tables in oids. Row filters came with PostgreSQL 15.
 TABLES = f"""
 SELECT c.oid, c.relreplident = 'f', {IDENTITY},
@@ -92,15 +96,32 @@ def lacks_of(row: tuple[Any, ...], username: str) -> Iterator[Lack]:
         yield _used_up("max_wal_senders", Sentence("WAL senders"))
 
 
-def doubts_of(fsync: str) -> tuple[str, ...]:
-    """Behind what every table that is followed needs a resync, in sentences."""
-    if fsync == "on":
-        return ()
-    return (
-        "fsync is off: a power failure may take the end of a log that was read, and all"
-        " followed tables need a resync then; once the log has grown beyond that place,"
-        " it is not always seen: ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();",
-    )
+def doubts_of(fsync: str, idle: str) -> tuple[Sentence, ...]:
+    """Behind what every table that is followed needs a resync, in sentences.
+
+    idle  after how long the server gives up the slot of who does not read; "0" = never
+    """
+    doubts: list[Sentence] = []
+    if fsync != "on":
+        doubts.append(
+            Sentence(
+                "fsync is off: a power failure may take the end of a log that was read,"
+                " and all followed tables need a resync then; once the log has grown"
+                " beyond that place, it is not always seen: ALTER SYSTEM SET fsync ="
+                " on; SELECT pg_reload_conf();"
+            )
+        )
+    if idle != "0":
+        doubts.append(
+            Sentence(
+                "idle_replication_slot_timeout is %(time)s: if the follower stops for"
+                " so long, the server drops the log, and all followed tables need a"
+                " resync: ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT"
+                " pg_reload_conf();",
+                time=idle,
+            )
+        )
+    return tuple(doubts)
 
 
 def _used_up(setting: str, what: Sentence) -> Lack:

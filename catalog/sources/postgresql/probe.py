@@ -118,7 +118,7 @@ class PostgresSteps(Steps):
         with transaction(self.connection, self.access) as link:
             server = _one(link, log.SERVER)
             lacks = tuple(log.lacks_of(server, self.access.username))
-            doubts = log.doubts_of(*_one(link, log.DURABILITY))
+            doubts = log.doubts_of(*_one(link, log.KEEPING))
         self.facts["log_lacks"] = [[lack.reason, lack.statement] for lack in lacks]
         return followable(lacks, doubts)
 

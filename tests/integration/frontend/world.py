@@ -385,7 +385,7 @@ def _report(most: int = 8) -> Report:
         ("version", Outcome(Sentence("%(server)s, a standby", server="PostgreSQL 16"))),
         ("privileges", readable_of(9, 7, user="sluice", grants=(), missing=["GRANT y;"], stats_grant="GRANT x;")),
         ("sample", NOTHING_TO_READ),
-        ("log", followable(lacks, log.doubts_of("off"))),
+        ("log", followable(lacks, log.doubts_of("off", "1d"))),
     ]  # fmt: skip
     steps = [
         Step(
