@@ -35,6 +35,8 @@ ROLES = {
     "supervisor": _("starts the others again when they end"),
     "postgres-metadata": _("metadata database"),
     "redis": _("queue of work"),
+    "postgres-demo": _("source of the demo"),
+    "demo_writer": _("changes rows of the demo's source"),
 }
 # The Spark driver writes to the log of the one that started it.
 _LOGS = {"driver_host": "driver"}
