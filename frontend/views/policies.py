@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -78,7 +75,13 @@ def _form_page(
 
 
 def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
-    def require_same(given: Mapping[str, Any]) -> None:
+    change = form.change()
+    if not level.has_syncs:
+        change.pop("schedule", None)
+    if not change:
+        messages.success(request, gettext("Nothing was changed."))
+        return
+    with level.locked() as given:
         if content_tag(given) != request.POST.get("tag"):
             raise StaleState(
                 gettext(
@@ -88,11 +91,5 @@ def _change(request: PageRequest, level: Settings, form: PolicyForm) -> None:
                     "look at what counts now, and save again if it is still right"
                 ),
             )
-
-    change = form.change()
-    if not level.has_syncs:
-        change.pop("schedule", None)
-    if change:
-        level.change(change, require_same=require_same)
-    message = gettext("Settings saved.") if change else gettext("Nothing was changed.")
-    messages.success(request, message)
+        level.change(change)
+    messages.success(request, gettext("Settings saved."))

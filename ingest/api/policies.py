@@ -79,10 +79,9 @@ class TablePolicyView(ApiView):
 
 
 def _change(request: Request, level: Settings) -> None:
-    level.change(
-        request.data,
-        require_same=lambda given: require_match(request, content_tag(given)),
-    )
+    with level.locked() as given:
+        require_match(request, content_tag(given))
+        level.change(request.data)
 
 
 def _shown(request: Request, level: Settings) -> Response:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -53,29 +54,24 @@ class Settings:
         more = RUNS - len(found)
         return [*found, *next_runs(self.counts.schedule, after, more)]
 
-    def change(
-        self,
-        patch: Any,
-        *,
-        require_same: Callable[[Mapping[str, Any]], None],
-    ) -> None:
-        """require_same: refuses what the level gives now if the caller saw another."""
+    @contextmanager
+    def locked(self) -> Iterator[Mapping[str, Any]]:
+        """What is given at this level now: nobody else changes it before the end."""
         with transaction.atomic():
-            require_same(self._given_now())
             if self.pipeline is not None:
-                change_table_policy(self.pipeline, patch)
-            else:
-                change_policy(self.source, self.database, patch)
-            audit.record("policy.change", on=str(self.on), change=dict(patch))
+                rows = Pipeline.objects.select_for_update()
+                yield rows.get(pk=self.pipeline.pk).policy
+                return
+            Datasource.objects.select_for_update().get(pk=self.source.pk)
+            yield given_at(self.source, self.database)
 
-    def _given_now(self) -> Mapping[str, Any]:
-        """As it is stored, locked until the transaction ends."""
+    def change(self, patch: Any) -> None:
+        """While it is `locked`."""
         if self.pipeline is not None:
-            rows = Pipeline.objects.select_for_update()
-            given: Mapping[str, Any] = rows.get(pk=self.pipeline.pk).policy
-            return given
-        Datasource.objects.select_for_update().get(pk=self.source.pk)
-        return given_at(self.source, self.database)
+            change_table_policy(self.pipeline, patch)
+        else:
+            change_policy(self.source, self.database, patch)
+        audit.record("policy.change", on=str(self.on), change=dict(patch))
 
 
 def of_table(table: Table) -> Settings:
