@@ -176,7 +176,7 @@ def _open_needed(table_id: int, event: Event) -> None:
 
 def _what_helps(pipeline: Pipeline) -> dict[str, str]:
     """Of one that needs a resync: hint and repair."""
-    if _is_gone(pipeline):
+    if schema_diff.is_dropped(pipeline):
         hint = Sentence(
             "its source table was dropped: remove the table here, or restore it at the"
             " source, discover again and resync the table"
@@ -187,11 +187,6 @@ def _what_helps(pipeline: Pipeline) -> dict[str, str]:
         " can let resyncs start automatically"
     )
     return {"hint": hint, "repair": "resync"}
-
-
-def _is_gone(pipeline: Pipeline) -> bool:
-    is_dropped = pipeline.source_table.status == VANISHED
-    return is_dropped and not shards.is_sharded(pipeline)
 
 
 def policy_changed(event: Event) -> None:

@@ -61,6 +61,13 @@ TOLD = "told"
 _GOES_ON = LOADED | RESUMABLE
 
 
+def is_dropped(pipeline: Pipeline) -> bool:
+    """Whether the last discovery did not find its source table. Of shards some are
+    there."""
+    is_gone = pipeline.source_table.status == VANISHED
+    return is_gone and not shards.is_sharded(pipeline)
+
+
 def drift_of(
     pipeline: Pipeline,
     plan: TablePlan | None = None,
@@ -70,7 +77,7 @@ def drift_of(
     """What the last discovery saw at the source against the plan of an approved
     table. A table that vanished has no columns to compare. policies: those of its
     source, None = they are read."""
-    if pipeline.source_table.status == VANISHED and not shards.is_sharded(pipeline):
+    if is_dropped(pipeline):
         return NO_DRIFT
     known = pipeline.plan.get("fingerprint", "")
     if known in {"", shards.source_side(pipeline).fingerprint}:
