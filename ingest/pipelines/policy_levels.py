@@ -14,7 +14,6 @@ from catalog.access import audit
 from catalog.access.policy import Securable
 from catalog.models import Database, Datasource, Table
 from catalog.selectors.tables import securable_of
-from core.errors import InvalidRequest
 from core.sentences import Sentence
 from ingest.models import Pipeline
 from ingest.pipelines.policies.policy import Effective, effective
@@ -25,7 +24,7 @@ from ingest.pipelines.policies.store import (
     change_table_policy,
     given_at,
 )
-from ingest.pipelines.transitions import pipeline_of
+from ingest.pipelines.transitions import require_pipeline
 
 RUNS = 3
 
@@ -75,13 +74,7 @@ class Settings:
 
 
 def of_table(table: Table) -> Settings:
-    pipeline = pipeline_of(table.pk)
-    if pipeline is None:
-        raise InvalidRequest(
-            "this table is not synced, so it has no settings",
-            code="not_onboarded",
-            hint="give the name of its lake table, or onboard it first",
-        )
+    pipeline = require_pipeline(table)
     database = pipeline.source_table.database
     policies = Policies([database.datasource_id])
     return Settings(
